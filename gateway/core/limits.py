@@ -1,0 +1,51 @@
+"""Every limit of the core in one place; the unit stands last in the name. 0 = no limit unless said otherwise."""
+
+from typing import Final, final
+
+NEVER: Final = 0xFFFFFFFF  # a session expiry interval that never ends, seconds
+
+DROP_OLDEST: Final = 0  # the oldest QoS 0 first, else the oldest
+DROP_NEWEST: Final = 1
+PUSH_BACK: Final = 2  # stop reading the publisher
+
+
+@final
+class Limits:
+    """Values as the settings table gives them; defaults are the product's."""
+
+    def __init__(self) -> None:
+        # packets
+        self.max_packet_bytes: int = 1_048_576
+        self.max_topic_levels: int = 128
+        self.max_clientid_chars: int = 65_535
+        self.max_topic_alias: int = 10  # what CONNACK offers to clients (inbound)
+        self.max_connections: int = 0
+        # windows
+        self.max_inflight: int = 32  # outgoing; min with the client's Receive Maximum
+        self.receive_maximum: int = 1000  # inbound, told in CONNACK
+        # sessions
+        self.server_keep_alive_s: int = 0  # 0 = the client's own stands
+        self.keepalive_percent: int = 150
+        self.connect_timeout_ms: int = 10_000  # from accept to CONNECT
+        self.max_session_expiry_s: int = NEVER
+        self.session_expiry_s: int = NEVER  # for 3.1/3.1.1 persistent sessions
+        self.min_session_expiry: list[tuple[str, int]] = []  # (client-id pattern with * and ?, seconds), first match
+        self.message_expiry_s: int = 0  # for messages without one
+        self.upgrade_qos: bool = False
+        # queues
+        self.max_mqueue_len: int = 1000  # memory sessions, messages
+        self.max_mqueue_bytes: int = 67_108_864  # memory sessions
+        self.mqueue_policy: int = DROP_OLDEST
+        self.mqueue_store_qos0: bool = True  # memory sessions
+        self.mqueue_store_qos0_persistent: bool = False
+        self.window_messages: int = 1000  # of a durable queue, kept in RAM per session
+        self.window_bytes: int = 1_048_576
+        self.out_high_bytes: int = 1_048_576  # unsent bytes on a connection: congested above, free again below half
+        self.pending_bytes_max: int = 67_108_864  # waiting for the disk; above it durable publishers are read no further
+        # disk
+        self.store_bytes_max: int = 1_073_741_824
+        self.push_back_ms: int = 30_000
+        self.error_hold_ms: int = 30_000
+        self.lazy_commit_ms: int = 1000  # what nobody waits for rides with a later commit, at most so late
+        self.counter_commit_ms: int = 10_000
+        self.sys_interval_ms: int = 10_000
