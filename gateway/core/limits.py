@@ -41,7 +41,9 @@ class Limits:
         self.window_messages: int = 1000  # of a durable queue, kept in RAM per session
         self.window_bytes: int = 1_048_576
         self.out_high_bytes: int = 1_048_576  # unsent bytes on a connection: congested above, free again below half
-        self.pending_bytes_max: int = 67_108_864  # waiting for the disk; above it durable publishers are read no further
+        self.pending_bytes_max: int = (
+            67_108_864  # waiting for the disk; above it durable publishers are read no further
+        )
         # disk
         self.store_bytes_max: int = 1_073_741_824
         self.push_back_ms: int = 30_000

@@ -1,0 +1,43 @@
+.PHONY: help run test lint format bench docs lock clean
+SOURCES := $(shell find gateway sparkplug -name '*.py' -o -name '*.typed') pyproject.toml README.md
+# -P: the working tree must not shadow what is installed
+PYTEST := PYTHONSAFEPATH=1 .venv/bin/pytest
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+run: .venv/.installed  ## install into .venv and start the broker on 127.0.0.1:1883, data in ./var
+	@exec .venv/bin/forebay run --data-dir var
+
+test: .venv/.installed .venv/.dev  ## run every test: the compiled package, then the in-memory parts interpreted
+	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) tests
+	FOREBAY_EXPECT=interpreted PYTHONPATH=. $(PYTEST) tests/unit tests/conformance tests/property
+
+lint: .venv/.dev  ## ruff, mypy --strict, import-linter
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+format: .venv/.dev  ## write the code in the one format
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+bench: .venv/.installed .venv/.dev  ## measure against an installed mosquitto
+	PYTHONSAFEPATH=1 .venv/bin/python tests/bench
+
+docs: .venv/.dev  ## write docs/settings.md from the settings table
+	PYTHONPATH=. .venv/bin/python -m gateway.cli.reference > docs/settings.md
+
+lock:  ## pin the dependencies anew (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --group build pyproject.toml -o requirements/run.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --group build --group dev pyproject.toml -o requirements/dev.txt
+
+clean:  ## remove what the other targets made, but not ./var
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/system/node/node_modules
+
+.venv/.dev: requirements/dev.txt tools/setup
+	@tools/setup dev
+
+.venv/.installed: $(SOURCES) requirements/run.txt tools/setup
+	@tools/setup run

@@ -1,0 +1,59 @@
+"""``forebay config``: check, show and write settings."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, settings_from
+from gateway.settings import TABLE, as_toml
+
+app = typer.Typer(help="Check, show and write settings.", no_args_is_help=True)
+
+
+@app.command()
+def check(
+    config: ConfigOption = None, listen: ListenOption = None, data_dir: DataDirOption = None, sets: SetOption = None
+) -> None:
+    """Say whether the settings are sound: exit code 0, or one line and 2."""
+    settings_from(config, data_dir, listen, sets)
+    typer.echo(f"{config or 'settings'}: sound")
+
+
+@app.command()
+def show(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", show_default=False)] = None,
+    config: ConfigOption = None,
+    listen: ListenOption = None,
+    data_dir: DataDirOption = None,
+    sets: SetOption = None,
+) -> None:
+    """Print the settings in force (all, or the ones named) as TOML."""
+    for name in names or ():
+        if name not in TABLE:
+            raise typer.BadParameter(f"{name} is no setting; forebay config show lists them")
+    for line in as_toml(settings_from(config, data_dir, listen, sets), names or ()):
+        typer.echo(line)
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument()] = Path("forebay.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write a settings file that holds every setting, commented out, at its default."""
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as out:
+            out.write(
+                "# Settings of Forebay. To change one, remove the # before it; then: forebay config check --config FILE\n"
+            )
+            for entry in TABLE.values():
+                default = entry.kind.show(entry.kind.parse(entry.default))
+                out.write(f"\n# {entry.help}\n# Allowed: {entry.kind.allowed}\n# {entry.name} = {default}\n")
+    except FileExistsError:
+        typer.echo(f"forebay: {file}: is there already; --force writes over it", err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        typer.echo(f"forebay: {file}: cannot be written: {error.strerror}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"{file}: written")

@@ -1,0 +1,58 @@
+"""The command ``forebay``. Exit codes: 0 done, 1 refused or failed, 2 bad usage or settings, 3 no broker is running."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gateway import __version__
+from gateway.auth import AuthError
+from gateway.cli import config, sessions, user
+from gateway.cli.control import NoBrokerError, RefusedError
+from gateway.cli.run import run
+from gateway.cli.status import status
+from gateway.settings import SettingsError
+
+app = typer.Typer(
+    help="An MQTT 3.1.1 and 5.0 gateway broker that keeps what it acknowledges.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(run)
+app.command()(status)
+app.add_typer(sessions.app, name="sessions")
+app.add_typer(user.app, name="user")
+app.add_typer(config.app, name="config")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"forebay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command and exit; an expected failure is one line on stderr."""
+    try:
+        app()
+    except SettingsError as error:
+        _leave(2, error)
+    except NoBrokerError as error:
+        _leave(3, error)
+    except (RefusedError, AuthError) as error:
+        _leave(1, error)
+
+
+def _leave(code: int, error: Exception) -> None:
+    typer.echo(f"forebay: {error}", err=True)
+    sys.exit(code)

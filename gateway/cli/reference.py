@@ -1,0 +1,44 @@
+"""docs/settings.md from the settings table: ``python -m gateway.cli.reference > docs/settings.md``."""
+
+import sys
+from collections.abc import Iterator
+
+from gateway.settings import TABLE
+
+_HEAD = """# Settings
+
+Generated from `gateway/settings.py` by `make docs`; do not edit.
+
+Every setting has a default, so no file is needed. Later sources win: the settings file (`--config FILE`, or
+`FOREBAY_CONFIG`), the environment, `--set KEY=VALUE`, then `--listen` and `--data-dir`. `forebay config init` writes a
+file with every setting at its default, `forebay config check` reads one, `forebay config show` prints what is in force.
+
+Times: a number counts seconds; `"500ms"`, `"30s"`, `"5m"`, `"2h"`, `"7d"` work too. Sizes: a number counts bytes;
+`"64KiB"`, `"512MiB"`, `"1GiB"` work too. In the environment and with `--set`, lists are separated by commas. A wrong
+value or an unknown key is one line that names where, which key, which value and what is allowed; exit code 2.
+
+| Key | Default | Allowed | Environment | What it does |
+|---|---|---|---|---|
+"""
+_TAIL = """
+`min_session_expiry` in the file:
+
+```toml
+[[min_session_expiry]]
+client_id = "collector-*"   # * any characters, ? one
+seconds = "7d"
+```
+"""
+
+
+def lines() -> Iterator[str]:
+    """The page, piece by piece."""
+    yield _HEAD
+    for entry in TABLE.values():
+        default = entry.kind.show(entry.kind.parse(entry.default))
+        yield f"| `{entry.name}` | `{default}` | {entry.kind.allowed} | `{entry.env}` | {entry.help} |\n"
+    yield _TAIL
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(lines())

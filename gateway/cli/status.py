@@ -1,0 +1,79 @@
+"""``forebay status``."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gateway.cli.control import ask
+from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the broker's answer as JSON.")]
+
+
+def status(config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
+    """What the running broker holds: sessions, queues, store, drops by reason."""
+    answer = ask(settings_from(config, data_dir).control_socket, {"cmd": "status"})
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, text in _rows(answer):
+        table.add_row(name, text)
+    Console(highlight=False, markup=False).print(table)
+
+
+def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    sessions, queue, store = answer["sessions"], answer["queue"], answer["store"]
+    kind = "compiled" if answer["compiled"] else "interpreted"
+    fill = f" ({100 * store['used_bytes'] / store['max_bytes']:.0f} %)" if store["max_bytes"] else ""
+    drops = ", ".join(f"{reason} {count}" for reason, count in sorted(answer["drops"].items()) if count) or "none"
+    return [
+        ("broker", f"forebay {answer['version']} ({kind}), up {span(answer['uptime_s'] * 1000)}"),
+        ("listeners", ", ".join(answer["listeners"])),
+        ("connections", str(answer["connections"])),
+        (
+            "sessions",
+            f"{sessions['total']} ({sessions['connected']} connected, {sessions['persistent']} persistent)",
+        ),
+        ("queued", f"{queue['messages']} messages, {size(queue['bytes'])}, oldest {span(queue['oldest_ms'])}"),
+        ("in flight", str(answer["inflight"])),
+        ("retained", str(answer["retained"])),
+        (
+            "store",
+            f"{size(store['used_bytes'])} of {size(store['max_bytes'])}{fill}, {size(store['free_bytes'])} left",
+        ),
+        (
+            "commits",
+            f"{store['commits']}, p50 {store['commit_ms_p50']:.1f} ms, p99 {store['commit_ms_p99']:.1f} ms",
+        ),
+        ("store error", store["error"] or "none"),
+        ("clock", "synchronised" if answer["clock"]["synchronised"] else "not synchronised"),
+        ("dropped", drops if answer["exact"] else f"{drops} (at least: the broker was not stopped cleanly)"),
+        *((f"  {name}", str(value)) for name, value in sorted(answer["counters"].items())),
+    ]
+
+
+def size(count: int) -> str:
+    """Bytes for people: 12.3 MiB."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def span(millis: float) -> str:
+    """A time span for people: 3.2 s, 5 min, 2 h 10 min, 4 d 3 h."""
+    if millis < 60_000:
+        return f"{millis / 1000:.1f} s"
+    minutes = int(millis // 60_000)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
