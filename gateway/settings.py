@@ -1,7 +1,7 @@
 """Every setting of Forebay, declared once.
 
 The file, the environment, ``--set``, ``config show``, docs/settings.md and the core's limits all come from the
-fields of ``Settings``. Later sources win: default, file, environment, ``--set``, then the options of the command itself.
+fields of ``Settings``. Later sources win: default, file, environment, ``--set``, options such as ``--listen``.
 """
 
 import dataclasses

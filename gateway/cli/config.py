@@ -45,7 +45,7 @@ def init(
     try:
         with file.open("w" if force else "x", encoding="utf-8") as out:
             out.write(
-                "# Settings of Forebay. To change one, remove the # before it; then: forebay config check --config FILE\n"
+                "# Settings of Forebay. Remove the # before one to change it; then: forebay config check -c FILE\n"
             )
             for entry in TABLE.values():
                 default = entry.kind.show(entry.kind.parse(entry.default))
