@@ -135,20 +135,18 @@ class Decoder:
     def _check_first(self, first: i64) -> None:
         """Refuse what cannot be right whatever follows, before waiting for it."""
         packet_type = first >> 4
-        one: i64 = 1
-        bit = one << packet_type
         if self.version == 0:
             if packet_type != packets.CONNECT:
                 raise ProtocolError("first packet is not CONNECT")  # [MQTT-3.1.0-1]
         elif self._server:
             if packet_type == packets.CONNECT:
                 raise ProtocolError("second CONNECT")  # [MQTT-3.1.0-2]
-            if bit & _FROM_SERVER:
+            if _FROM_SERVER >> packet_type & 1:
                 raise ProtocolError(f"packet type {packet_type} is for servers to send")
         if packet_type == 0 or (packet_type == packets.AUTH and self.version != V5):
             raise MalformedPacket(f"packet type {packet_type} is reserved")
         flags = first & 0x0F
-        expected: i64 = 2 if bit & _FLAGS_2 else 0
+        expected: i64 = 2 if _FLAGS_2 >> packet_type & 1 else 0
         if self.version == V31 and expected == 2:
             flags &= 0x07  # 3.1 sends these again with DUP
         if flags != expected:

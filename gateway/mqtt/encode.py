@@ -179,10 +179,7 @@ def encode(packet: Packet, version: int) -> bytes:
     if isinstance(packet, packets.Suback):
         return _framed(0x90, _suback(packet, version))
     if isinstance(packet, packets.Unsuback):
-        body = u16(packet.packet_id)
-        if version == V5:
-            body += encode_properties(packet.properties, packets.UNSUBACK) + bytes(packet.reasons)
-        return _framed(0xB0, body)
+        return _framed(0xB0, _unsuback(packet, version))
     if isinstance(packet, packets.Connack):
         return _connack(packet, version)
     if isinstance(packet, packets.Disconnect):
@@ -190,10 +187,7 @@ def encode(packet: Packet, version: int) -> bytes:
     if isinstance(packet, packets.Subscribe):
         return _framed(0x82, _subscribe(packet, version))
     if isinstance(packet, packets.Unsubscribe):
-        body = u16(packet.packet_id)
-        if version == V5:
-            body += encode_properties(packet.properties, packets.UNSUBSCRIBE)
-        return _framed(0xA2, body + b"".join([fields.text(item) for item in packet.filters]))
+        return _framed(0xA2, _unsubscribe(packet, version))
     if isinstance(packet, packets.Connect):
         return _framed(0x10, _connect(packet))
     if isinstance(packet, packets.Auth):
@@ -218,6 +212,20 @@ def _suback(packet: packets.Suback, version: int) -> bytes:
     if version == V5:
         return head + encode_properties(packet.properties, packets.SUBACK) + bytes(packet.reasons)
     return head + bytes([min(reason, 0x80) for reason in packet.reasons])
+
+
+def _unsuback(packet: packets.Unsuback, version: int) -> bytes:
+    head = u16(packet.packet_id)
+    if version == V5:
+        return head + encode_properties(packet.properties, packets.UNSUBACK) + bytes(packet.reasons)
+    return head
+
+
+def _unsubscribe(packet: packets.Unsubscribe, version: int) -> bytes:
+    head = u16(packet.packet_id)
+    if version == V5:
+        head += encode_properties(packet.properties, packets.UNSUBSCRIBE)
+    return head + b"".join([fields.text(item) for item in packet.filters])
 
 
 def _connack(packet: packets.Connack, version: int) -> bytes:

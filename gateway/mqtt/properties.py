@@ -10,6 +10,7 @@ from gateway.mqtt.property_table import (
     ASSIGNED_CLIENT_IDENTIFIER,
     AUTHENTICATION_DATA,
     AUTHENTICATION_METHOD,
+    BITS,
     CARRIES,
     CONTENT_TYPE,
     CORRELATION_DATA,
@@ -49,18 +50,17 @@ from gateway.mqtt.reasons import TOPIC_ALIAS_INVALID
 def _identifier(reader: Reader, carries: i64, seen: i64, repeatable: i64) -> i64:
     """The next identifier; malformed where the packet may not carry it, protocol error where it comes twice."""
     identifier = reader.varint()
-    one: i64 = 1
-    if identifier > 42 or carries & one << identifier == 0:
+    if identifier > 42 or carries >> identifier & 1 == 0:
         raise MalformedPacket(f"property {identifier} does not belong in this packet")
-    if seen & one << identifier & ~repeatable != 0:
+    if seen >> identifier & 1 != 0 and repeatable >> identifier & 1 == 0:
         raise ProtocolError(f"property {identifier} comes twice")
     return identifier
 
 
 def _repeatable(packet_type: int) -> i64:
-    bits: i64 = 1 << USER_PROPERTY
+    bits: i64 = BITS[USER_PROPERTY]
     if packet_type == packets.PUBLISH:
-        bits |= 1 << SUBSCRIPTION_IDENTIFIER
+        bits |= BITS[SUBSCRIPTION_IDENTIFIER]
     return bits
 
 
@@ -103,10 +103,9 @@ def decode_properties(data: bytes, pos: i64, end: i64, packet_type: int) -> Prop
     carries: i64 = CARRIES[packet_type]
     repeatable = _repeatable(packet_type)
     seen: i64 = 0
-    one: i64 = 1
     while reader.pos < end:
         identifier = _identifier(reader, carries, seen, repeatable)
-        seen |= one << identifier
+        seen |= BITS[identifier]
         data_type = TYPES[identifier]
         if data_type == TYPE_PAIR:
             key = reader.text()
@@ -118,6 +117,8 @@ def decode_properties(data: bytes, pos: i64, end: i64, packet_type: int) -> Prop
                 props.correlation_data = reader.binary()
             else:
                 props.authentication_data = reader.binary()
+        elif data_type == TYPE_FLAG:
+            _set_flag(props, identifier, _number(reader, identifier, data_type))
         else:
             _set_number(props, identifier, _number(reader, identifier, data_type))
     return props
@@ -140,10 +141,27 @@ def _set_text(props: Properties, identifier: i64, value: str) -> None:
         props.reason_string = value
 
 
-def _set_number(props: Properties, identifier: i64, value: int) -> None:
+def _set_flag(props: Properties, identifier: i64, value: int) -> None:
     if identifier == PAYLOAD_FORMAT_INDICATOR:
         props.payload_format_indicator = value
-    elif identifier == MESSAGE_EXPIRY_INTERVAL:
+    elif identifier == REQUEST_PROBLEM_INFORMATION:
+        props.request_problem_information = value
+    elif identifier == REQUEST_RESPONSE_INFORMATION:
+        props.request_response_information = value
+    elif identifier == MAXIMUM_QOS:
+        props.maximum_qos = value
+    elif identifier == RETAIN_AVAILABLE:
+        props.retain_available = value
+    elif identifier == WILDCARD_SUBSCRIPTION_AVAILABLE:
+        props.wildcard_subscription_available = value
+    elif identifier == SUBSCRIPTION_IDENTIFIER_AVAILABLE:
+        props.subscription_identifier_available = value
+    else:
+        props.shared_subscription_available = value
+
+
+def _set_number(props: Properties, identifier: i64, value: int) -> None:
+    if identifier == MESSAGE_EXPIRY_INTERVAL:
         props.message_expiry_interval = value
     elif identifier == SUBSCRIPTION_IDENTIFIER:
         props.subscription_identifiers.append(value)
@@ -151,30 +169,16 @@ def _set_number(props: Properties, identifier: i64, value: int) -> None:
         props.session_expiry_interval = value
     elif identifier == SERVER_KEEP_ALIVE:
         props.server_keep_alive = value
-    elif identifier == REQUEST_PROBLEM_INFORMATION:
-        props.request_problem_information = value
     elif identifier == WILL_DELAY_INTERVAL:
         props.will_delay_interval = value
-    elif identifier == REQUEST_RESPONSE_INFORMATION:
-        props.request_response_information = value
     elif identifier == RECEIVE_MAXIMUM:
         props.receive_maximum = value
     elif identifier == TOPIC_ALIAS_MAXIMUM:
         props.topic_alias_maximum = value
     elif identifier == TOPIC_ALIAS:
         props.topic_alias = value
-    elif identifier == MAXIMUM_QOS:
-        props.maximum_qos = value
-    elif identifier == RETAIN_AVAILABLE:
-        props.retain_available = value
-    elif identifier == MAXIMUM_PACKET_SIZE:
-        props.maximum_packet_size = value
-    elif identifier == WILDCARD_SUBSCRIPTION_AVAILABLE:
-        props.wildcard_subscription_available = value
-    elif identifier == SUBSCRIPTION_IDENTIFIER_AVAILABLE:
-        props.subscription_identifier_available = value
     else:
-        props.shared_subscription_available = value
+        props.maximum_packet_size = value
 
 
 def scan_message(data: bytes, pos: i64, end: i64, packet_type: int) -> tuple[bytes, int, int, list[int] | None]:
@@ -189,7 +193,6 @@ def scan_message(data: bytes, pos: i64, end: i64, packet_type: int) -> tuple[byt
     carries: i64 = CARRIES[packet_type]
     repeatable = _repeatable(packet_type)
     seen: i64 = 0
-    one: i64 = 1
     kept: list[bytes] = []
     run = pos  # start of the run of forwarded properties that is not in kept yet
     expiry = -1
@@ -198,7 +201,7 @@ def scan_message(data: bytes, pos: i64, end: i64, packet_type: int) -> tuple[byt
     while reader.pos < end:
         start = reader.pos
         identifier = _identifier(reader, carries, seen, repeatable)
-        seen |= one << identifier
+        seen |= BITS[identifier]
         data_type = TYPES[identifier]
         if data_type == TYPE_PAIR:
             reader.text()

@@ -43,6 +43,8 @@ TYPE_BINARY: Final = 6
 TYPE_PAIR: Final = 7
 
 TYPES: Final[list[int]] = [0] * 43  # by identifier: the data type, 0 = no such property
+# a table, because mypyc 2.4.1 computes `1 << i64` in 32 bits
+BITS: Final[list[int]] = [1 << identifier for identifier in range(43)]
 CARRIES: Final[list[int]] = [0] * 16  # by packet type: a bit for each identifier
 
 
