@@ -218,7 +218,7 @@ class Wire:
     def subscribe(
         self, *filters: str | tuple[str, int], qos: int = 0, props: Props = (), pid: int | None = None
     ) -> list[int]:
-        """Subscribe and wait for the SUBACK; returns its codes. A filter is a name (with ``qos``) or (name, options)."""
+        """Subscribe and wait for the SUBACK; returns its codes. A filter is a name or (name, options byte)."""
         used = self.next_pid() if pid is None else pid
         wanted = [(item, qos) if isinstance(item, str) else item for item in filters]
         self.send(mqtt.subscribe(wanted, used, self.version, props))

@@ -1,6 +1,6 @@
 """MQTT bytes for the tests: an encoder and a parser of their own, so that a fault of the product's codec cannot hide.
 
-The encoder builds whatever it is told to, sense or nonsense; the parser reads what a broker sends and is strict about it.
+The encoder builds whatever it is told to, sense or nonsense; the parser reads what a broker sends, strictly.
 Properties are lists of (identifier, value); a user property's value is a pair of strings.
 """
 
