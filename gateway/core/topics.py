@@ -132,8 +132,8 @@ class Trie:
         return self._count
 
     def nodes(self) -> int:
-        """How many nodes are held, the root included; walks all of them."""
-        count = 0
+        """How many nodes are held, the root and those without wildcards included; walks all of them."""
+        count = len(self._exact)
         open_nodes = [self._root]
         while open_nodes:
             node = open_nodes.pop()
@@ -226,30 +226,32 @@ class Trie:
         if root.empty():
             return out
         levels = topic.split("/")
-        front = [root]
-        if topic.startswith("$"):
-            # a wildcard at the first level does not see these topics [MQTT-4.7.2-1]
-            child = root.children.get(levels.pop(0))
-            if child is None:
-                return out
-            front = [child]
-        for level in levels:
-            ahead: list[_Node] = []
-            for node in front:
-                if node.rest:
-                    out.extend(node.rest.values())
-                if node.plus is not None:
-                    ahead.append(node.plus)
-                if node.children:
-                    child = node.children.get(level)
-                    if child is not None:
-                        ahead.append(child)
-            if not ahead:
-                return out
-            front = ahead
-        for node in front:
-            if node.here:
-                out.extend(node.here.values())
-            if node.rest:  # "a/#" matches "a", too
-                out.extend(node.rest.values())
+        if not topic.startswith("$"):
+            _walk(root, levels, out)
+            return out
+        # a wildcard at the first level does not see these topics [MQTT-4.7.2-1]
+        child = root.children.get(levels.pop(0))
+        if child is not None:
+            _walk(child, levels, out)
         return out
+
+
+def _walk(node: _Node, levels: list[str], out: list[Subscription]) -> None:
+    """Adds what the levels find from a node on; level by level, all nodes of a level together."""
+    front = [node]
+    for level in levels:
+        ahead: list[_Node] = []
+        for node in front:
+            if node.rest:
+                out.extend(node.rest.values())
+            if node.plus is not None:
+                ahead.append(node.plus)
+            child = node.children.get(level)
+            if child is not None:
+                ahead.append(child)
+        if not ahead:
+            return
+        front = ahead
+    for node in front:
+        out.extend(node.here.values())
+        out.extend(node.rest.values())  # "a/#" matches "a", too
