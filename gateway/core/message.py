@@ -1,0 +1,69 @@
+"""An application message on its way: what was published, its place in the log, and the bytes made of it so far."""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from gateway.mqtt.encode import publish_head, publish_properties
+from gateway.mqtt.packets import V5
+
+# the two bytes of each packet id, made once: a delivery is three appends, not a copy of its payload
+PACKET_ID: Final[list[bytes]] = [i.to_bytes(2, "big") for i in range(65536)]
+
+
+@final
+class Segment:
+    """One commit's worth of the message log: positions ``id``..``last``, and how many deliveries still need it."""
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        self.last: int = id - 1
+        self.pending: int = 0  # deliveries not settled yet
+        self.bytes: int = 0
+        self.expires: int = 0  # gateway ms by which all of it has expired; 0 = never
+
+
+@final
+class Message:
+    """``deadline`` is in gateway ms (0 = never expires); ``seq`` is its position in the log (0 = memory only)."""
+
+    def __init__(
+        self,
+        topic: bytes,
+        payload: bytes,
+        qos: int,
+        retain: bool,
+        props: bytes = b"",
+        deadline: i64 = 0,
+    ) -> None:
+        self.topic = topic
+        self.payload = payload
+        self.qos: i64 = qos
+        self.retain = retain
+        self.props = props  # encoded, forwardable, without length
+        self.deadline = deadline
+        self.seq: i64 = 0
+        self.segment: Segment | None = None
+        self._head3: bytes = b""
+        self._head5: bytes = b""
+        self._tail5: bytes = b""
+
+    @property
+    def size(self) -> i64:
+        """Bytes that count against queue limits: topic, properties and payload."""
+        return len(self.topic) + len(self.payload) + len(self.props)
+
+    def head(self, version: int) -> bytes:
+        """Fixed header and topic of the plain QoS 1 form (no DUP, no retain) for packet id and tail to follow."""
+        if version == V5:
+            if not self._head5:
+                self._tail5 = publish_properties(self.props, -1, 0, None) + self.payload
+                self._head5 = publish_head(0x32, self.topic, 2 + len(self._tail5))
+            return self._head5
+        if not self._head3:
+            self._head3 = publish_head(0x32, self.topic, 2 + len(self.payload))
+        return self._head3
+
+    def tail(self, version: int) -> bytes:
+        """What follows the packet id of the plain form; call head() first."""
+        return self._tail5 if version == V5 else self.payload
