@@ -1,0 +1,229 @@
+"""The state of the core: connections, sessions, shared groups, durable queues and what is on its way between them.
+
+Plain objects that know each other; what happens to them is in the modules named after the verbs.
+"""
+
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from gateway.core.message import Message
+from gateway.core.topics import Subscription
+from gateway.mqtt.decode import Decoder
+from gateway.mqtt.packets import V5, Connect, Packet, Will
+
+# states of an outgoing QoS 1/2 delivery
+WAITING: Final = 0
+STAGED: Final = 1  # QoS 2: packet id chosen, on its way to the disk
+SENT: Final = 2
+RELEASING: Final = 3  # QoS 2: PUBREC received, its record on its way to the disk
+RELEASED: Final = 4  # QoS 2: PUBREL sent
+
+
+@final
+class Target:
+    """A session or shared group that a topic leads to, with what its subscriptions ask for.
+
+    Overlapping subscriptions are one target: highest QoS, all identifiers [MQTT-3.3.4-2..-5].
+    """
+
+    def __init__(
+        self,
+        owner: "Session | None",
+        group: "Group | None",
+        qos: int,
+        no_local: bool,
+        retain_as_published: bool,
+        identifiers: list[int] | None,
+    ) -> None:
+        self.owner = owner
+        self.group = group
+        self.qos: i64 = qos
+        self.no_local = no_local
+        self.retain_as_published = retain_as_published
+        self.identifiers = identifiers
+        # a frame may be passed on as it came, if the versions agree
+        self.plain: bool = owner is not None and not no_local and identifiers is None
+        self.kept: bool = False  # QoS > 0 is queued on disk
+
+
+@final
+class Route:
+    """Where a topic leads; kept until a subscription changes."""
+
+    def __init__(self, topic: bytes, name: str, generation: int) -> None:
+        self.topic = topic
+        self.name = name
+        self.generation = generation
+        self.targets: list[Target] = []
+        self.groups: list[Target] = []
+        self.durable: list[Target] = []  # those of both lists that are kept
+        self.key: bytes = b""  # the packed target set of ``durable``
+        self.no_local: bool = False  # some target must not get its own messages back
+
+
+@final
+class Delivery:
+    """One message for one session: waiting, or in flight under a packet id."""
+
+    def __init__(
+        self, message: Message, qos: i64, retain: bool, identifiers: list[int] | None, backlog: "Backlog | None"
+    ) -> None:
+        self.message = message
+        self.qos = qos
+        self.retain = retain
+        self.identifiers = identifiers
+        self.backlog = backlog  # where it is settled, None in memory
+        self.group: Group | None = None  # the shared group it came through
+        self.state: i64 = WAITING
+        self.packet_id: i64 = 0
+        self.counted: bool = False  # holds a slot of the window of this connection
+
+
+@final
+class Backlog:
+    """A durable queue: a cursor on the log. Disk holds all of it, RAM a window.
+
+    ``ram`` continues what is ``held`` (in flight); both end at ``loaded``.
+    When ``live`` the window reaches the end of the log and a new message joins it.
+    """
+
+    def __init__(self, sid: int, cursor: int) -> None:
+        self.sid = sid
+        self.cursor: i64 = cursor
+        self.loaded: i64 = cursor
+        self.ahead: set[int] = set()
+        self.owed: dict[int, int] = {}  # segment id -> deliveries not settled
+        self.held: dict[int, Delivery] = {}
+        self.ram: deque[Delivery] = deque()
+        self.ram_bytes: i64 = 0
+        self.live: bool = True
+        self.ordered: bool = True  # ``held`` is in log order and before all else
+        self.reading: int = 0  # token of the read under way
+        self.count: i64 = 0
+        self.bytes: i64 = 0
+        self.dirty: bool = False
+        self.session: Session | None = None
+        self.group: Group | None = None
+
+    def lowest(self, end: i64) -> i64:
+        """The first position that is not settled; ``end`` when all is."""
+        low: i64 = end if self.live else self.loaded + 1
+        if self.ram:
+            low = min(low, self.ram[0].message.seq)
+        if self.held:
+            low = min(low, min(self.held))
+        return low
+
+
+@final
+class Session:
+    def __init__(self, sid: int, client_id: str) -> None:
+        self.sid = sid
+        self.client_id = client_id
+        self.client: Client | None = None
+        self.version: int = 4
+        self.expiry_s: int = 0
+        self.min_expiry_s: int = 0
+        self.deadline: i64 = 0  # gateway ms at which it ends, 0 while connected or never
+        self.subscriptions: dict[str, Subscription] = {}  # by the filter as the client wrote it
+        self.groups: list[Group] = []
+        self.backlog: Backlog | None = None  # a durable session has one
+        self.queue: deque[Delivery] = deque()  # a memory session's QoS > 0
+        self.queue0: deque[Delivery] = deque()  # QoS 0 held back by congestion
+        self.queue_bytes: i64 = 0
+        self.inflight: dict[int, Delivery] = {}  # by packet id, in the order of sending
+        self.resend: deque[int] = deque()  # packet ids to send again after a reconnect
+        self.used: i64 = 0  # slots of the outgoing window taken on this connection
+        self.staged: i64 = 0
+        self.next_id: i64 = 0  # a counter; the packet id is next_id % 65535 + 1
+        self.id_end: i64 = 0x7FFFFFFFFFFF  # the counter's durable end
+        self.id_wanted: i64 = 0x7FFFFFFFFFFF  # asked for
+        self.awaiting: dict[int, int] = {}  # incoming QoS 2 ids -> number of the commit that holds them
+        self.dirty: bool = False  # its packed state must be written
+        self.will: Will | None = None
+        self.will_at: i64 = 0  # gateway ms, 0 = not pending
+        self.matched: i64 = 0
+        self.settled: i64 = 0
+
+    @property
+    def durable(self) -> bool:
+        return self.backlog is not None
+
+
+@final
+class Group:
+    """A shared subscription: $share/name/filter, one receiver for each message."""
+
+    def __init__(self, sid: int, share: str, filter: str) -> None:
+        self.sid = sid
+        self.share = share  # "$share/name/filter"
+        self.filter = filter
+        self.members: list[Session] = []
+        self.options: dict[int, Subscription] = {}  # by the member's sid
+        self.turn: int = 0
+        self.backlog: Backlog | None = None  # durable as soon as a member is
+
+
+@final
+class PendingAck:
+    """An acknowledgement to a publisher that waits for the disk or for those before it."""
+
+    def __init__(self, client: "Client", type: int, packet_id: int) -> None:
+        self.client = client
+        self.type = type
+        self.packet_id = packet_id
+        self.done: bool = False
+        self.reason: int = 0
+
+
+@final
+class Client:
+    """One network connection. ``link`` is the driver's; the core never looks into it."""
+
+    def __init__(self, link: object, peer: str, max_packet_bytes: int, now: int) -> None:
+        self.link = link
+        self.peer = peer
+        self.decoder = Decoder(max_packet_bytes)
+        self.version: int = 0
+        self.session: Session | None = None
+        self.connect: Connect | None = None
+        self.connected: bool = False  # CONNACK is out
+        self.blocked: bool = False  # the driver must not decode further
+        self.parked: Packet | None = None  # what it was blocked by
+        self.closing: bool = False
+        self.closed: bool = False
+        self.clean_close: bool = False  # DISCONNECT 0: the will is dropped
+        self.out: list[bytes] = []
+        self.out_bytes: i64 = 0
+        self.unsent: i64 = 0  # bytes that the driver could not write yet
+        self.in_sends: bool = False  # already in the list of those with something to send
+        self.congested: bool = False
+        self.quick: i64 = 0  # 4 or 5: frames of this version may be appended as they are
+        self.window: i64 = 0
+        self.max_packet: i64 = 0  # the client's Maximum Packet Size, 0 = none
+        self.problem_information: bool = True
+        self.aliases_in: dict[int, bytes] = {}
+        self.aliases_out: dict[bytes, int] = {}
+        self.alias_out_max: i64 = 0
+        self.routes: dict[bytes, Route] = {}
+        self.acks: deque[PendingAck] = deque()  # PUBACK, in the order of the PUBLISHes
+        self.recs: deque[PendingAck] = deque()  # PUBREC
+        self.unacked: i64 = 0  # incoming QoS 1 not answered yet
+        self.keep_alive_ms: i64 = 0
+        self.heard: i64 = now
+        self.opened: i64 = now
+
+    def take(self) -> bytes:
+        """All bytes to write, once."""
+        data = self.out[0] if len(self.out) == 1 else b"".join(self.out)
+        self.out = []
+        self.out_bytes = 0
+        return data
+
+    def set_quick(self) -> None:
+        if not self.connected or self.closing or self.congested or self.alias_out_max or self.max_packet:
+            self.quick = 0
+        else:
+            self.quick = V5 if self.version == V5 else 4

@@ -1,0 +1,87 @@
+"""From a topic to its targets, remembered until a subscription changes."""
+
+from typing import Final
+
+from gateway.core.commits import pack_targets
+from gateway.core.model import Client, Group, Route, Session, Target
+from gateway.core.state import Core
+from gateway.core.topics import Subscription, check_name_levels
+from gateway.mqtt.decode import check_topic_name
+from gateway.mqtt.errors import PacketError
+from gateway.mqtt.reasons import TOPIC_NAME_INVALID
+
+CACHE_MAX: Final = 100_000  # topics, for the broker
+CLIENT_CACHE_MAX: Final = 10_000  # topics, for a connection
+
+
+def resolve(core: Core, c: Client, topic: bytes) -> Route:
+    """The route of a topic that this connection has not used since the last change. Raises PacketError."""
+    generation = core.trie.generation
+    found = core.routes.get(topic)
+    route: Route
+    if found is not None and found.generation == generation:
+        route = found
+    else:
+        name = check_topic_name(topic)
+        if not check_name_levels(name, core.limits.max_topic_levels):
+            raise PacketError(TOPIC_NAME_INVALID, "too many topic levels")
+        route = build(core, topic, name)
+    if len(c.routes) >= CLIENT_CACHE_MAX:
+        c.routes = {}
+    c.routes[topic] = route
+    return route
+
+
+def route_of(core: Core, name: str) -> Route:
+    """For messages of the broker's own: wills, $SYS."""
+    topic = name.encode()
+    found = core.routes.get(topic)
+    if found is not None and found.generation == core.trie.generation:
+        return found
+    return build(core, topic, name)
+
+
+def build(core: Core, topic: bytes, name: str) -> Route:
+    route = Route(topic, name, core.trie.generation)
+    merged: dict[int, list[Subscription]] = {}
+    for sub in core.trie.match(name):
+        known = merged.get(sub.sid)
+        if known is None:
+            merged[sub.sid] = [sub]
+        else:
+            known.append(sub)
+    for sid, subs in merged.items():
+        session = core.by_sid.get(sid)
+        if session is not None:
+            t = target(session, None, subs)
+            route.targets.append(t)
+            t.kept = session.durable and (t.qos > 0 or core.limits.mqueue_store_qos0_persistent)
+            route.no_local = route.no_local or t.no_local
+        else:
+            group = core.group_by_sid[sid]
+            t = target(None, group, subs)
+            route.groups.append(t)
+            t.kept = group.backlog is not None
+        if t.kept:
+            route.durable.append(t)
+    route.key = pack_targets(route.durable)
+    if len(core.routes) >= CACHE_MAX:
+        core.routes = {}
+    core.routes[topic] = route
+    return route
+
+
+def target(session: Session | None, group: Group | None, subs: list[Subscription]) -> Target:
+    qos = 0
+    no_local = True
+    as_published = False
+    ids: list[int] | None = None
+    for sub in subs:
+        qos = max(qos, sub.qos)
+        no_local = no_local and sub.no_local
+        as_published = as_published or sub.retain_as_published
+        if sub.identifier:
+            if ids is None:
+                ids = []
+            ids.append(sub.identifier)
+    return Target(session, group, qos, no_local, as_published, ids)

@@ -1,0 +1,139 @@
+"""Shared subscriptions: each message to one member; durable as soon as one member is.
+
+A durable group has its own queue in the log and members take from it, so a message
+that a memory member never acknowledged is still there for the others.
+"""
+
+from mypy_extensions import i64
+
+from gateway.core.backlog import add, delivery, give_back, hold, pop, refill, settle
+from gateway.core.delivery import deliver0, drop, offer, start, write
+from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
+from gateway.core.message import Message
+from gateway.core.model import SENT, Client, Delivery, Group, Session, Target
+from gateway.core.state import Core
+
+
+def pick(g: Group, room: bool) -> Session | None:
+    """The next connected member in turn; with ``room`` only one that can take a QoS > 0 message at once."""
+    n = len(g.members)
+    for i in range(n):
+        at = (g.turn + i) % n
+        s = g.members[at]
+        c = s.client
+        if c is None or not c.connected or c.closing:
+            continue
+        if room and (c.congested or s.used >= c.window or s.staged or s.queue or s.resend):
+            continue
+        g.turn = (at + 1) % n
+        return s
+    return None
+
+
+def adapt(core: Core, g: Group, s: Session, d: Delivery) -> None:
+    """The member's own subscription decides QoS, retain flag and identifier."""
+    options = g.options[s.sid]
+    m = d.message
+    qos: i64 = options.qos
+    d.qos = max(m.qos, qos) if core.limits.upgrade_qos else min(m.qos, qos)
+    d.retain = m.retain and options.retain_as_published
+    d.identifiers = [options.identifier] if options.identifier else None
+
+
+def dispatch(core: Core, g: Group, m: Message, t: Target, now: i64) -> None:
+    """A message that matched the group; in the log already when the group is durable and QoS > 0."""
+    b = g.backlog
+    if b is not None and m.seq:
+        add(core, b, m, t)
+        pump_group(core, g, now)
+        return
+    s = pick(g, m.qos > 0)
+    if s is None:
+        s = pick(g, False)
+    if s is None:
+        core.ledger.drop(g.sid, QOS0_OFFLINE if m.qos == 0 else QUEUE_FULL, 1)
+        return
+    d = delivery(core, m, 2, False, None, None)
+    d.group = g
+    adapt(core, g, s, d)
+    if d.qos == 0:
+        deliver0(core, s, d, now)
+    else:
+        offer(core, s, d, now)
+
+
+def pump_group(core: Core, g: Group, now: i64) -> None:
+    b = g.backlog
+    if b is None:
+        return
+    while True:
+        while b.ram:
+            d = b.ram[0]
+            if d.message.deadline and d.message.deadline < now:
+                pop(b)
+                core.ledger.drop(g.sid, EXPIRED, 1)
+                settle(core, b, d.message, now)
+                continue
+            s = pick(g, True)
+            c: Client | None = s.client if s is not None else None
+            if s is None or c is None:
+                return
+            adapt(core, g, s, d)
+            pop(b)
+            if d.qos == 0:
+                if write(core, c, d, False, now):
+                    settle(core, b, d.message, now)
+                else:
+                    drop(core, s, d, TOO_LARGE, now)
+            elif not start(core, s, c, d, now):
+                b.ram.appendleft(d)
+                b.ram_bytes += d.message.size
+                return
+        if b.live:
+            return
+        refill(core, b)
+        if not b.live or not b.ram:
+            return
+
+
+def pump_groups(core: Core, s: Session, now: i64) -> None:
+    for g in s.groups:
+        if g.backlog is not None and g.backlog.count:
+            pump_group(core, g, now)
+
+
+def hand_over(core: Core, s: Session, now: i64) -> None:
+    """A session ends: what it held of its groups goes to another member.
+
+    QoS 2 that was sent goes to nobody else [MQTT-4.8.2-5].
+    """
+    back: list[Delivery] = []
+    for d in s.inflight.values():
+        g = d.group
+        if g is None:
+            continue
+        if d.qos == 2 and d.state == SENT:
+            drop(core, s, d, SHARED_QOS2, now)
+        elif d.state <= SENT:
+            back.append(d)
+    back.extend([d for d in s.queue if d.group is not None])
+    for d in back:
+        g = d.group
+        assert g is not None
+        d.counted = False
+        if d.backlog is not None:
+            give_back(d.backlog, d)
+        else:
+            d.state = 0
+            other = pick(g, False) if g.members else None
+            if other is None:
+                core.ledger.drop(g.sid, QUEUE_FULL, 1)
+            else:
+                adapt(core, g, other, d)
+                offer(core, other, d, now)
+    for g in s.groups:
+        if g.members:
+            pump_group(core, g, now)
+
+
+__all__ = ["dispatch", "hand_over", "hold", "pick", "pump_group", "pump_groups"]

@@ -1,0 +1,184 @@
+"""Everything the core holds, in one object that the verbs work on; and what the next commit will carry."""
+
+from heapq import heappush
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from gateway.core.batch import Snapshot
+from gateway.core.ledger import Ledger
+from gateway.core.limits import Limits
+from gateway.core.message import Message, Segment
+from gateway.core.model import Backlog, Client, Group, PendingAck, Route, Session, Target
+from gateway.core.record import TargetSet
+from gateway.core.retained import Retained
+from gateway.core.topics import Trie
+
+# what is done when a commit is on disk
+SEND: Final = 0  # bytes to a client
+CONNACKED: Final = 1  # the CONNACK of a client may leave
+STAGED_SEND: Final = 2  # the first sending of a QoS 2 delivery
+RELEASE: Final = 3  # PUBREL of a QoS 2 delivery
+IDS: Final = 4  # packet ids up to ``value`` may be used
+
+# timers
+SESSION_END: Final = 0
+WILL: Final = 1
+SEGMENT_EXPIRED: Final = 2
+
+
+@final
+class Waiter:
+    def __init__(self, kind: int, client: Client | None, session: Session | None, value: int, data: bytes) -> None:
+        self.kind = kind
+        self.client = client
+        self.session = session
+        self.value = value
+        self.data = data
+
+
+@final
+class Commit:
+    """What gathers for one transaction."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.segment: Segment | None = None
+        self.messages: list[Message] = []
+        self.targets: list[list[Target]] = []  # for each message
+        self.records: list[bytes] = []
+        self.sets: dict[bytes, TargetSet] = {}
+        self.expires: i64 = 0  # the latest deadline of its messages, -1 when one never expires
+        self.bytes: i64 = 0
+        self.acks: list[PendingAck] = []
+        self.waiters: list[Waiter] = []
+        self.sessions: dict[int, tuple[int, str, int, int, int]] = {}
+        self.gone: list[int] = []
+        self.dirty_sessions: list[Session] = []
+        self.dirty_backlogs: list[Backlog] = []
+        self.cursors: dict[int, bytes] = {}
+        self.subscriptions: dict[tuple[int, str], tuple[int, str, int, int]] = {}
+        self.unsubscribed: dict[tuple[int, str], bool] = {}
+        self.retained: dict[str, bytes | None] = {}
+        self.wills: dict[str, bytes | None] = {}
+        self.dead: list[int] = []
+        self.counters: list[tuple[int, str, int]] = []
+        self.meta: dict[str, int | str] = {}
+        self.failed_at: i64 = 0  # gateway ms of the first failure
+        self.retry_at: i64 = 0
+        self.urgent: bool = False
+        self.lazy_at: i64 = 0  # gateway ms by which it is due though nobody waits, 0 = nothing in it
+
+
+@final
+class Reading:
+    """A read of segments on behalf of a queue, or to give up what is in them."""
+
+    def __init__(self, backlog: Backlog | None, ids: list[int], reason: str) -> None:
+        self.backlog = backlog
+        self.ids = ids
+        self.reason = reason  # of the drops, when it is to give up
+
+
+@final
+class Core:
+    def __init__(self, limits: Limits, now: int, seed: int) -> None:
+        self.limits = limits
+        self.trie = Trie()
+        self.retained = Retained()
+        self.ledger = Ledger()
+        self.sessions: dict[str, Session] = {}
+        self.by_sid: dict[int, Session] = {}
+        self.groups: dict[str, Group] = {}
+        self.group_by_sid: dict[int, Group] = {}
+        self.clients: dict[Client, bool] = {}
+        self.routes: dict[bytes, Route] = {}
+        # for the driver
+        self.sends: list[Client] = []
+        self.auth: list[Client] = []
+        self.resumed: list[Client] = []
+        self.parked: list[Client] = []
+        self.reads: list[tuple[int, list[int]]] = []
+        self.log: list[str] = []
+        # the log
+        self.next_seq: i64 = 1
+        self.next_sid: int = 1
+        self.next_token: int = 1
+        self.commit = Commit(1)
+        self.flying: Commit | None = None  # handed to the store
+        self.durable_seq: i64 = 0
+        self.durable_commit: int = 0
+        self.segments: dict[int, Segment] = {}  # committed, not settled
+        self.segment_times: dict[int, int] = {}  # gateway ms at which they were closed
+        self.readings: dict[int, Reading] = {}
+        self.needed: list[int] = []
+        # disk
+        self.used_bytes: i64 = 0
+        self.full_since: i64 = 0
+        self.evicting: bool = False
+        self.store_error: str = ""
+        # time and chance
+        self.timers: list[tuple[int, int, int]] = []  # (gateway ms, kind, sid or segment id)
+        self.started: i64 = now
+        self.checked_at: i64 = now
+        self.sys_at: i64 = now
+        self.counters_at: i64 = now
+        self.seed = seed
+        self.stopping: bool = False
+        self.retry: bool = False  # parked clients may be able to go on
+
+    def touch(self, c: Client) -> None:
+        """This client has something to send or is to be closed."""
+        if not c.in_sends:
+            c.in_sends = True
+            self.sends.append(c)
+
+    def send(self, c: Client, data: bytes) -> None:
+        c.out.append(data)
+        c.out_bytes += len(data)
+        if not c.in_sends:
+            c.in_sends = True
+            self.sends.append(c)
+
+    def block(self, c: Client) -> None:
+        c.blocked = True
+
+    def unblock(self, c: Client) -> None:
+        if c.blocked:
+            c.blocked = False
+            self.resumed.append(c)
+
+    def timer(self, at: i64, kind: int, id: int) -> None:
+        when: int = at
+        heappush(self.timers, (when, kind, id))
+
+    def lazy(self, now: i64) -> None:
+        """Something waits that nobody waits for."""
+        if not self.commit.lazy_at:
+            self.commit.lazy_at = now + self.limits.lazy_commit_ms
+
+    def dirty_session(self, s: Session) -> None:
+        if not s.dirty:
+            s.dirty = True
+            self.commit.dirty_sessions.append(s)
+
+    def dirty_backlog(self, b: Backlog) -> None:
+        """Its row is the row of its session or group."""
+        s = b.session
+        if s is not None:
+            self.dirty_session(s)
+        elif not b.dirty:
+            b.dirty = True
+            self.commit.dirty_backlogs.append(b)
+
+    def session_row(self, s: Session, deadline: i64) -> None:
+        if s.durable:
+            when: int = deadline
+            self.commit.sessions[s.sid] = (s.sid, s.client_id, 0, s.expiry_s, when)
+
+    def wait(self, kind: int, client: Client | None, session: Session | None, value: int, data: bytes) -> None:
+        self.commit.waiters.append(Waiter(kind, client, session, value, data))
+        self.commit.urgent = True
+
+
+__all__ = ["Core", "Commit", "Reading", "Waiter", "Snapshot"]
