@@ -73,6 +73,8 @@ def hold(b: Backlog, d: Delivery) -> None:
 
 def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
     """Acknowledged or dropped: never to be delivered from this queue again."""
+    if b.ended:
+        return
     seq: int = m.seq
     if seq in b.held:
         first = next(iter(b.held))
@@ -306,6 +308,7 @@ def end(core: Core, b: Backlog, reason: str, now: i64) -> int:
             segment.pending -= owed
             if segment.pending == 0:
                 settle_segment(core, segment, now)
+    b.ended = True
     b.owed = {}
     b.held = {}
     b.ram.clear()

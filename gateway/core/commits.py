@@ -6,11 +6,10 @@ from mypy_extensions import i64
 
 from gateway.core.batch import Batch
 from gateway.core.message import Message, Segment
-from gateway.core.model import Backlog, Route, Session, Target
+from gateway.core.model import Backlog, Session, Target
 from gateway.core.record import (
     SessionState,
     TargetSet,
-    number,
     pack_message,
     pack_segment_records,
     pack_segment_targets,
@@ -129,8 +128,11 @@ def rows(core: Core, commit: Commit, now: i64) -> None:
             row = SessionState()
             fill_cursor(core, b, row)
             commit.cursors[b.sid] = pack_state(row)
-    commit.counters = core.ledger.take_changes()
-    core.counters_at = now
+    if now - core.counters_at >= core.limits.counter_commit_ms or core.stopping:
+        commit.counters = core.ledger.take_changes()
+        core.counters_at = now
+    else:
+        commit.counters = core.ledger.take_drops()
 
 
 def pack(core: Core, commit: Commit, now: i64) -> Batch:
@@ -140,7 +142,7 @@ def pack(core: Core, commit: Commit, now: i64) -> Batch:
         batch.segment_id = segment.id
         batch.segment_last = segment.last
         sets = list(commit.sets.values())
-        batch.targets = pack_segment_targets(sets, now)
+        batch.targets = pack_segment_targets(sets, now, segment.expires)
         batch.records = pack_segment_records(sets, commit.records)
         segment.bytes = len(batch.records) + len(batch.targets)
         core.segment_times[segment.id] = now

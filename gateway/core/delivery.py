@@ -119,7 +119,9 @@ def deliver0(core: Core, s: Session, d: Delivery, now: i64) -> None:
             enqueue(core, s, d, now)
         else:
             drop(core, s, d, CONGESTED, now)
-    elif not write(core, c, d, False, now):
+    elif write(core, c, d, False, now):
+        s.settled += 1
+    else:
         drop(core, s, d, TOO_LARGE, now)
 
 
@@ -160,26 +162,31 @@ def queue_full(core: Core, s: Session, size: i64) -> bool:
     return most != 0 and s.queue_bytes + size > most
 
 
-def take_id(core: Core, s: Session) -> i64:
-    """The next packet id that is not in flight, 0 when none may be used now.
+def reserve_ids(core: Core, s: Session) -> None:
+    """Ask for the next block of packet ids in good time.
 
-    A durable session's ids come from blocks that are on disk before they are used, so
+    Ids of a durable session come from blocks that are on disk before they are used, so
     that a late PUBACK of before a crash cannot settle another message.
     """
+    if s.id_wanted - s.next_id < ID_SLACK:
+        s.id_wanted = s.next_id + ID_BLOCK
+        core.dirty_session(s)
+        urgent = core.commit.urgent
+        core.wait(IDS, None, s, s.id_wanted, b"")
+        core.commit.urgent = urgent
+
+
+def take_id(core: Core, s: Session) -> i64:
+    """The next packet id that is not in flight, 0 when none may be used now."""
     if len(s.inflight) >= 65535:
         return 0
     while True:
+        reserve_ids(core, s)
         if s.next_id >= s.id_end:
             core.commit.urgent = True
             return 0
         packet_id: i64 = s.next_id % 65535 + 1
         s.next_id += 1
-        if s.id_wanted - s.next_id < ID_SLACK:
-            s.id_wanted += ID_BLOCK
-            core.dirty_session(s)
-            urgent = core.commit.urgent
-            core.wait(IDS, None, s, s.id_wanted, b"")
-            core.commit.urgent = urgent
         if packet_id not in s.inflight:
             return packet_id
 
@@ -240,7 +247,9 @@ def pump(core: Core, s: Session, now: i64) -> None:
         s.queue_bytes -= d.message.size
         if d.message.deadline and d.message.deadline < now:
             drop(core, s, d, EXPIRED, now)
-        elif not write(core, c, d, False, now):
+        elif write(core, c, d, False, now):
+            s.settled += 1
+        else:
             drop(core, s, d, TOO_LARGE, now)
         if c.congested:
             return

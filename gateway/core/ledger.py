@@ -12,6 +12,7 @@ EVICTED: Final = "evicted"
 SHARED_QOS2: Final = "shared_qos2"  # sent to a member that ended; nobody else may get it [MQTT-4.8.2-5]
 CONGESTED: Final = "congested"  # QoS 0 while the connection had too much unsent
 ACL: Final = "acl"
+DAMAGED: Final = "damaged"  # the log could not be read there
 
 DROPPED: Final = "dropped."  # what the stored name of a drop counter begins with
 
@@ -113,6 +114,11 @@ class Ledger:
             elif sid == 0:
                 self._loaded[name] = value
                 self._taken[name] = value
+
+    @property
+    def pending(self) -> bool:
+        """Some drop is not stored yet."""
+        return len(self._changed) > 0
 
     def take_drops(self) -> list[tuple[int, str, int]]:
         """The drop counters that changed since the last take, as (sid or 0, name, absolute value)."""

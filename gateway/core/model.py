@@ -101,6 +101,7 @@ class Backlog:
         self.live: bool = True
         self.ordered: bool = True  # ``held`` is in log order and before all else
         self.reading: int = 0  # token of the read under way
+        self.ended: bool = False
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.dirty: bool = False
@@ -142,6 +143,7 @@ class Session:
         self.id_wanted: i64 = 0x7FFFFFFFFFFF  # asked for
         self.awaiting: dict[int, int] = {}  # incoming QoS 2 ids -> number of the commit that holds them
         self.dirty: bool = False  # its packed state must be written
+        self.fresh: list[Subscription] = []  # get retained messages once they are on disk
         self.will: Will | None = None
         self.will_at: i64 = 0  # gateway ms, 0 = not pending
         self.matched: i64 = 0

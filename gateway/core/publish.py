@@ -5,7 +5,7 @@ from mypy_extensions import i64
 from gateway.core.backlog import add, delivery
 from gateway.core.commits import append, pack_targets
 from gateway.core.delivery import congest, deliver0, offer, pump, queue_full
-from gateway.core.ledger import ACL, QOS0_OFFLINE
+from gateway.core.ledger import ACL, DISK, QOS0_OFFLINE
 from gateway.core.limits import PUSH_BACK
 from gateway.core.message import PACKET_ID, Message
 from gateway.core.model import Client, PendingAck, Route, Session, Target
@@ -20,6 +20,7 @@ from gateway.mqtt.reasons import (
     NO_MATCHING_SUBSCRIBERS,
     NOT_AUTHORIZED,
     PACKET_IDENTIFIER_NOT_FOUND,
+    QUOTA_EXCEEDED,
     RECEIVE_MAXIMUM_EXCEEDED,
     TOPIC_ALIAS_INVALID,
 )
@@ -124,10 +125,19 @@ def must_wait(core: Core) -> bool:
     flying = core.flying
     if flying is not None:
         waiting += flying.bytes
-    if waiting > core.limits.pending_bytes_max:
+    if core.error_since or waiting > core.limits.pending_bytes_max:
         return True
     budget = core.limits.store_bytes_max
     return budget != 0 and core.used_bytes + waiting >= budget
+
+
+def give_up(core: Core, c: Client, s: Session, p: Publish) -> None:
+    """The disk has failed for too long: v5 is told, 3.1.1 is closed so that it sends again."""
+    if c.version == V5:
+        core.ledger.drop(0, DISK, 1)
+        acknowledge(core, c, s, p, False, QUOTA_EXCEEDED)
+    else:
+        raise PacketError(QUOTA_EXCEEDED, "the disk cannot take it")
 
 
 def queues_push_back(core: Core, route: Route, p: Publish) -> bool:
@@ -159,6 +169,9 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
     if route.topic[:1] == b"$" and forbidden(route):
         core.ledger.drop(0, ACL, 1)
         acknowledge(core, c, s, p, False, NOT_AUTHORIZED if c.version == V5 else 0)
+        return
+    if (route.durable or p.retain) and core.in_trouble(now):
+        give_up(core, c, s, p)
         return
     if ((route.durable or p.retain) and must_wait(core)) or queues_push_back(core, route, p):
         park(core, c, p)

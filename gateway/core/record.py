@@ -148,18 +148,19 @@ def read_message(r: Reader) -> Message:
     return Message(topic, payload, flags & 3, flags & RETAIN != 0, props, deadline)
 
 
-def pack_will(w: Will) -> bytes:
-    """Delay and expiry in seconds stand before the message; its expiry begins when it is published."""
+def pack_will(w: Will, at: i64) -> bytes:
+    """``at``: gateway ms when a pending will is due, 0 while its client is connected. Delay and expiry in seconds."""
     m = Message(w.topic, w.payload, w.qos, w.retain, w.props)
-    return u64(w.delay) + u64(w.expiry + 1) + pack_message(m)
+    return u64(at) + u64(w.delay) + u64(w.expiry + 1) + pack_message(m)
 
 
-def unpack_will(data: bytes) -> Will:
+def unpack_will(data: bytes) -> tuple[Will, int]:
     r = Reader(data)
+    at = r.u64()
     delay = r.u64()
     expiry = r.u64() - 1
     m = read_message(r)
-    return Will(m.topic, m.payload, m.qos, m.retain, m.props, expiry, delay)
+    return Will(m.topic, m.payload, m.qos, m.retain, m.props, expiry, delay), at
 
 
 @final
@@ -173,9 +174,9 @@ class TargetSet:
         self.bytes: int = 0
 
 
-def pack_segment_targets(sets: list[TargetSet], time: i64) -> bytes:
-    """``time`` (gateway ms) is when the segment was closed: the age of what is in it."""
-    out = [u64(time), varint(len(sets))]
+def pack_segment_targets(sets: list[TargetSet], time: i64, expires: i64) -> bytes:
+    """In gateway ms: ``time`` when the segment was closed, ``expires`` when all of it has expired (0 = never)."""
+    out = [u64(time), u64(expires), varint(len(sets))]
     for s in sets:
         out.append(number(s.messages))
         out.append(number(s.bytes))
@@ -198,9 +199,11 @@ class StoredSet:
         self.targets = targets
 
 
-def unpack_segment_targets(data: bytes) -> tuple[int, list[StoredSet]]:
+def unpack_segment_targets(data: bytes) -> tuple[int, int, list[StoredSet]]:
+    """Time and expiry in gateway ms, and the sets. Raises Corrupt."""
     r = Reader(data)
     time = r.u64()
+    expires = r.u64()
     n = r.number()
     out: list[StoredSet] = []
     while n > 0:
@@ -208,7 +211,7 @@ def unpack_segment_targets(data: bytes) -> tuple[int, list[StoredSet]]:
         size = r.number()
         out.append(StoredSet(messages, size, unpack_targets(r.field())))
         n -= 1
-    return time, out
+    return time, expires, out
 
 
 @final

@@ -20,6 +20,7 @@ CONNACKED: Final = 1  # the CONNACK of a client may leave
 STAGED_SEND: Final = 2  # the first sending of a QoS 2 delivery
 RELEASE: Final = 3  # PUBREL of a QoS 2 delivery
 IDS: Final = 4  # packet ids up to ``value`` may be used
+RETAINED: Final = 5  # retained messages for the new subscriptions of a session
 
 # timers
 SESSION_END: Final = 0
@@ -64,7 +65,7 @@ class Commit:
         self.dead: list[int] = []
         self.counters: list[tuple[int, str, int]] = []
         self.meta: dict[str, int | str] = {}
-        self.failed_at: i64 = 0  # gateway ms of the first failure
+        self.waits_since: i64 = 0  # gateway ms since when acknowledgements wait for a store in trouble
         self.retry_at: i64 = 0
         self.urgent: bool = False
         self.lazy_at: i64 = 0  # gateway ms by which it is due though nobody waits, 0 = nothing in it
@@ -93,6 +94,7 @@ class Core:
         self.group_by_sid: dict[int, Group] = {}
         self.clients: dict[Client, bool] = {}
         self.routes: dict[bytes, Route] = {}
+        self.stored_wills: dict[str, bool] = {}
         # for the driver
         self.sends: list[Client] = []
         self.auth: list[Client] = []
@@ -115,8 +117,12 @@ class Core:
         # disk
         self.used_bytes: i64 = 0
         self.full_since: i64 = 0
-        self.evicting: bool = False
         self.store_error: str = ""
+        self.error_since: i64 = 0  # gateway ms, 0 = the store works
+        self.evict_from: int = 0  # segments up to this one were looked at
+        self.evict_at: i64 = 0
+        self.sent_loads: list[tuple[Session, int, int, int]] = []  # QoS 2 in flight, to be read at the start
+        self.half: list[tuple[Backlog, int]] = []  # queues whose cursor stands inside a segment, at the start
         # time and chance
         self.timers: list[tuple[int, int, int]] = []  # (gateway ms, kind, sid or segment id)
         self.started: i64 = now
@@ -152,6 +158,10 @@ class Core:
         when: int = at
         heappush(self.timers, (when, kind, id))
 
+    def in_trouble(self, now: i64) -> bool:
+        """The store has failed for longer than publishers are held."""
+        return self.error_since != 0 and now - self.error_since >= self.limits.error_hold_ms
+
     def lazy(self, now: i64) -> None:
         """Something waits that nobody waits for."""
         if not self.commit.lazy_at:
@@ -170,6 +180,17 @@ class Core:
         elif not b.dirty:
             b.dirty = True
             self.commit.dirty_backlogs.append(b)
+
+    def will_row(self, client_id: str, packed: bytes | None) -> None:
+        """A stored will; removing one that was never stored writes nothing."""
+        if packed is not None:
+            self.stored_wills[client_id] = True
+        elif self.stored_wills.pop(client_id, False):
+            pass
+        else:
+            return
+        self.commit.wills[client_id] = packed
+        self.commit.urgent = True
 
     def session_row(self, s: Session, deadline: i64) -> None:
         if s.durable:

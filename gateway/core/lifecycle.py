@@ -1,0 +1,295 @@
+"""A connection from CONNECT to its end, and the life of its session."""
+
+from fnmatch import fnmatchcase
+
+from mypy_extensions import i64
+
+from gateway.core.backlog import end, unload
+from gateway.core.delivery import pump, reserve_ids
+from gateway.core.ledger import SESSION_END
+from gateway.core.limits import NEVER
+from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
+from gateway.core.shared import hand_over, pump_groups
+from gateway.core.state import CONNACKED, SESSION_END as SESSION_TIMER, Core
+from gateway.core.subscribe import leave
+from gateway.core.wills import connection_ended, keep_will, session_ended
+from gateway.mqtt.decode import check_topic_name
+from gateway.mqtt.encode import encode
+from gateway.mqtt.errors import PacketError, ProtocolError
+from gateway.mqtt.packets import V5, Connack, Connect, Disconnect, Properties
+from gateway.mqtt.reasons import (
+    BAD_AUTHENTICATION_METHOD,
+    BAD_USER_NAME_OR_PASSWORD,
+    CLIENT_IDENTIFIER_NOT_VALID,
+    NOT_AUTHORIZED,
+    SESSION_TAKEN_OVER,
+    TOPIC_NAME_INVALID,
+    connack_v3,
+)
+
+
+def on_connect(core: Core, c: Client, p: Connect) -> None:
+    """Check what can be checked at once; then the driver is asked whether the client may come in."""
+    if c.connect is not None:
+        raise ProtocolError("second CONNECT")  # [MQTT-3.1.0-2]
+    c.connect = p
+    c.version = p.version
+    properties = p.properties
+    if properties is not None:
+        c.problem_information = properties.request_problem_information != 0
+        if properties.authentication_method is not None:
+            refuse(core, c, BAD_AUTHENTICATION_METHOD)
+            return
+    if len(p.client_id) > core.limits.max_clientid_chars:
+        refuse(core, c, CLIENT_IDENTIFIER_NOT_VALID)
+        return
+    if not p.client_id and not p.clean_start and p.version != V5:
+        refuse(core, c, CLIENT_IDENTIFIER_NOT_VALID)  # [MQTT-3.1.3-8]
+        return
+    if p.will is not None:
+        try:
+            name = check_topic_name(p.will.topic)
+        except PacketError as e:
+            refuse(core, c, e.reason)
+            return
+        if name.startswith("$SYS/"):
+            refuse(core, c, TOPIC_NAME_INVALID)
+            return
+    core.block(c)
+    core.auth.append(c)
+
+
+def refuse(core: Core, c: Client, reason: int) -> None:
+    """CONNACK with a reason, and the end of the connection [MQTT-3.2.2-7]."""
+    core.ledger.connections_refused += 1
+    code = reason if c.version == V5 else connack_v3(reason)
+    core.send(c, encode(Connack(False, code), c.version))
+    c.closing = True
+
+
+def on_authenticated(core: Core, c: Client, ok: bool, now: i64) -> None:
+    if c.closed or c.closing:
+        return
+    p = c.connect
+    assert p is not None
+    if not ok:
+        core.unblock(c)
+        refuse(core, c, NOT_AUTHORIZED if p.username is None else BAD_USER_NAME_OR_PASSWORD)
+        return
+    admit(core, c, p, now)
+
+
+def expiry_of(core: Core, p: Connect) -> tuple[int, int]:
+    """Session expiry interval in s, and the least that a rule for this client id grants to one that resumes."""
+    limits = core.limits
+    least = 0
+    if not p.clean_start:
+        for pattern, seconds in limits.min_session_expiry:
+            if fnmatchcase(p.client_id, pattern):
+                least = seconds
+                break
+    if p.version != V5:
+        asked = 0 if p.clean_start else limits.session_expiry_s
+    else:
+        properties = p.properties
+        asked = 0 if properties is None else max(properties.session_expiry_interval, 0)
+    return max(min(asked, limits.max_session_expiry_s), least), least
+
+
+def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
+    client_id = p.client_id
+    assigned = ""
+    if not client_id:
+        core.seed = (core.seed * 6364136223846793005 + 1442695040888963407) % 2**64
+        assigned = f"auto-{core.seed:016x}-{core.next_sid}"
+        client_id = assigned
+    s = core.sessions.get(client_id)
+    if s is not None and s.client is not None:
+        core.ledger.takeovers += 1
+        disconnect(core, s.client, SESSION_TAKEN_OVER, now)
+        s = core.sessions.get(client_id)
+    changed = False  # something durable that the CONNACK speaks of
+    if s is not None and p.clean_start:
+        changed = s.durable
+        end_session(core, s, now)
+        s = None
+    present = s is not None
+    expiry_s, least = expiry_of(core, p)
+    if s is None:
+        s = new_session(core, core.next_sid, client_id, expiry_s > 0)
+        core.next_sid += 1
+    s.client = c
+    s.version = p.version
+    s.expiry_s = expiry_s
+    s.min_expiry_s = least
+    s.deadline = 0
+    c.session = s
+    core.session_row(s, 0)
+    if s.durable:
+        reserve_ids(core, s)
+    keep_will(core, s, p.will)
+    settle_properties(core, c, p)
+    data = encode(connack(core, c, p, present, assigned, expiry_s), c.version)
+    if s.durable or changed or p.will is not None or client_id in core.commit.wills:
+        core.wait(CONNACKED, c, s, 0, data)
+    else:
+        connacked(core, c, data, now)
+
+
+def new_session(core: Core, sid: int, client_id: str, durable: bool) -> Session:
+    s = Session(sid, client_id)
+    core.sessions[client_id] = s
+    core.by_sid[sid] = s
+    if durable:
+        b = Backlog(sid, core.next_seq - 1)
+        b.session = s
+        s.backlog = b
+        s.id_end = 0
+        s.id_wanted = 0
+        core.dirty_session(s)
+    return s
+
+
+def settle_properties(core: Core, c: Client, p: Connect) -> None:
+    """What the client asked for, within what the limits allow."""
+    limits = core.limits
+    properties = p.properties if p.properties is not None else Properties()
+    receive_maximum = properties.receive_maximum if properties.receive_maximum > 0 else 65535
+    c.window = min(receive_maximum, limits.max_inflight)
+    c.max_packet = max(properties.maximum_packet_size, 0)
+    c.alias_out_max = max(properties.topic_alias_maximum, 0)
+    keep_alive = p.keep_alive
+    if limits.server_keep_alive_s and p.version == V5:
+        keep_alive = limits.server_keep_alive_s
+    c.keep_alive_ms = keep_alive * 10 * limits.keepalive_percent  # s * 1000 / 100
+
+
+def connack(core: Core, c: Client, p: Connect, present: bool, assigned: str, expiry_s: int) -> Connack:
+    if c.version != V5:
+        return Connack(present, 0)
+    limits = core.limits
+    asked = p.properties.session_expiry_interval if p.properties is not None else -1
+    out = Properties()
+    if expiry_s != max(asked, 0):
+        out.session_expiry_interval = expiry_s
+    out.receive_maximum = limits.receive_maximum
+    out.maximum_packet_size = limits.max_packet_bytes
+    out.topic_alias_maximum = limits.max_topic_alias
+    if assigned:
+        out.assigned_client_identifier = assigned
+    if limits.server_keep_alive_s:
+        out.server_keep_alive = limits.server_keep_alive_s
+    return Connack(present, 0, out)
+
+
+def connacked(core: Core, c: Client, data: bytes, now: i64) -> None:
+    """The CONNACK leaves; what was in flight goes out again, then what waits."""
+    s = c.session
+    if c.closed or c.closing or s is None or s.client is not c:
+        return
+    core.ledger.connections += 1
+    c.connected = True
+    c.heard = now
+    core.send(c, data)
+    c.set_quick()
+    core.unblock(c)
+    for packet_id, d in s.inflight.items():
+        if d.state == SENT or d.state == RELEASED:
+            s.resend.append(packet_id)
+    pump(core, s, now)
+    pump_groups(core, s, now)
+
+
+def on_disconnect(core: Core, c: Client, s: Session, p: Disconnect, now: i64) -> None:
+    properties = p.properties
+    if properties is not None and properties.session_expiry_interval >= 0:
+        asked = properties.session_expiry_interval
+        if s.expiry_s == 0 and asked > 0:
+            raise ProtocolError("session expiry cannot be raised from 0")  # [MQTT-3.1.2-23]
+        s.expiry_s = max(min(asked, core.limits.max_session_expiry_s), s.min_expiry_s)
+        if s.min_expiry_s == 0 and asked == 0:
+            s.expiry_s = 0
+    c.closing = True
+    core.touch(c)
+    detach(core, c, s, p.reason == 0, now)
+
+
+def disconnect(core: Core, c: Client, reason: int, now: i64) -> None:
+    """The server ends a connection: v5 is told why."""
+    if c.closing or c.closed:
+        return
+    if c.version == V5 and c.connected:
+        core.send(c, encode(Disconnect(reason), V5))
+    c.closing = True
+    c.set_quick()
+    core.touch(c)
+    s = c.session
+    if s is not None:
+        detach(core, c, s, False, now)
+
+
+def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
+    """The session has no connection any more."""
+    c.session = None
+    if s.client is not c:
+        return
+    s.client = None
+    s.used = 0
+    s.resend.clear()
+    for d in s.inflight.values():
+        d.counted = False
+    if s.backlog is not None:
+        unload(s.backlog)
+    connection_ended(core, s, clean, now)
+    if s.expiry_s == 0:
+        end_session(core, s, now)
+        return
+    for g in s.groups:
+        if g.backlog is not None and not [m for m in g.members if m.client is not None]:
+            unload(g.backlog)
+    if s.expiry_s != NEVER:
+        s.deadline = now + s.expiry_s * 1000
+        core.timer(s.deadline, SESSION_TIMER, s.sid)
+    core.session_row(s, s.deadline)
+    core.lazy(now)
+
+
+def end_session(core: Core, s: Session, now: i64) -> None:
+    """The session is over: subscriptions go, what waited for it is dropped and counted."""
+    session_ended(core, s, now)
+    for filter in s.subscriptions:
+        if filter not in core.groups:
+            core.trie.remove(filter, s.sid)
+    groups = list(s.groups)
+    for g in groups:
+        g.members.remove(s)
+        g.options.pop(s.sid, None)
+    hand_over(core, s, now)
+    for g in groups:
+        leave(core, s, g, now)
+    core.sessions.pop(s.client_id, None)
+    core.by_sid.pop(s.sid, None)
+    b = s.backlog
+    if b is not None:
+        end(core, b, SESSION_END, now)
+        core.commit.sessions.pop(s.sid, None)
+        for key in [k for k in core.commit.subscriptions if k[0] == s.sid]:
+            del core.commit.subscriptions[key]
+        core.commit.gone.append(s.sid)
+        core.lazy(now)
+    else:
+        n = len(s.queue) + len(s.queue0) + len(s.inflight)
+        if n:
+            core.ledger.drop(s.sid, SESSION_END, n)
+    core.ledger.forget(s.sid)
+
+
+def session_due(core: Core, sid: int, now: i64) -> None:
+    s = core.by_sid.get(sid)
+    if s is None or s.client is not None or s.deadline == 0:
+        return
+    if s.deadline > now:
+        core.timer(s.deadline, SESSION_TIMER, s.sid)
+        return
+    core.log.append(f"session of {s.client_id} has expired")
+    end_session(core, s, now)

@@ -1,0 +1,277 @@
+"""From what the store holds to a running core: sessions, groups, wills, retained messages, and who is owed what."""
+
+from bisect import bisect_right
+
+from mypy_extensions import i64
+
+from gateway.core.backlog import by_sid, delivery, entries, target_of
+from gateway.core.batch import Snapshot
+from gateway.core.lifecycle import end_session
+from gateway.core.limits import NEVER
+from gateway.core.message import Message, Segment
+from gateway.core.model import RELEASED, SENT, Backlog, Delivery, Session
+from gateway.core.record import (
+    Corrupt,
+    Entry,
+    Reader,
+    SessionState,
+    read_message,
+    unpack_segment_targets,
+    unpack_state,
+    unpack_will,
+)
+from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Core
+from gateway.core.subscribe import new_group
+from gateway.core.topics import Subscription, split_share
+from gateway.core.wills import publish_will
+
+
+def load(core: Core, snapshot: Snapshot, now: int) -> None:
+    """All but what needs records of the log: finish() does that once needed segments were read."""
+    core.log.extend(snapshot.damage)
+    core.ledger.load(snapshot.counters)
+    load_sessions(core, snapshot)
+    load_states(core, snapshot)
+    load_subscriptions(core, snapshot)
+    load_segments(core, snapshot)
+    load_retained(core, snapshot, now)
+    for session in core.by_sid.values():
+        load_deadline(core, session, now)
+    load_wills(core, snapshot, now)
+
+
+def load_sessions(core: Core, snapshot: Snapshot) -> None:
+    for sid, client_id, kind, expiry_s, deadline in snapshot.sessions:
+        core.next_sid = max(core.next_sid, sid + 1)
+        b = Backlog(sid, 0)
+        if kind == 1:
+            try:
+                _, plain = split_share(client_id)
+            except ValueError:
+                core.log.append(f"stored group {client_id!r} is not a shared subscription: left out")
+                continue
+            g = new_group(core, sid, client_id, plain)
+            g.backlog = b
+            b.group = g
+            b.ordered = False
+        else:
+            s = Session(sid, client_id)
+            core.sessions[client_id] = s
+            core.by_sid[sid] = s
+            s.backlog = b
+            b.session = s
+            s.expiry_s = expiry_s
+            s.deadline = deadline
+
+
+def load_states(core: Core, snapshot: Snapshot) -> None:
+    for sid, data in snapshot.cursors.items():
+        b = by_sid(core, sid)
+        if b is None:
+            continue
+        try:
+            state = unpack_state(data)
+        except Corrupt:
+            core.log.append(f"stored state of session {sid} is damaged: all that the log holds for it is sent again")
+            continue
+        b.cursor = state.cursor
+        b.ahead = set(state.ahead)
+        core.next_seq = max(core.next_seq, b.cursor + 1, max(state.ahead, default=0) + 1)
+        s = b.session
+        if s is not None:
+            load_state(core, s, state)
+
+
+def load_state(core: Core, s: Session, state: SessionState) -> None:
+    s.next_id = state.id_end
+    s.id_end = state.id_end
+    s.id_wanted = state.id_end
+    for packet_id in state.awaiting:
+        s.awaiting[packet_id] = 0
+    for packet_id, owner, seq in state.sent:
+        core.sent_loads.append((s, packet_id, owner, seq))
+        core.next_seq = max(core.next_seq, seq + 1)
+    for packet_id in state.released:
+        d = Delivery(Message(b"", b"", 2, False), 2, False, None, None)
+        d.state = RELEASED
+        d.packet_id = packet_id
+        s.inflight[packet_id] = d
+
+
+def load_subscriptions(core: Core, snapshot: Snapshot) -> None:
+    for sid, filter, options, identifier in snapshot.subscriptions:
+        s = core.by_sid.get(sid)
+        if s is None:
+            continue
+        sub = Subscription.from_row(sid, filter, options, identifier)
+        s.subscriptions[filter] = sub
+        try:
+            share, plain = split_share(filter)
+        except ValueError:
+            continue
+        if not share:
+            core.trie.add(sub)
+            continue
+        g = core.groups.get(filter)
+        if g is None:
+            g = new_group(core, core.next_sid, filter, plain)
+            core.next_sid += 1
+            g.backlog = Backlog(g.sid, 0)
+            g.backlog.group = g
+            core.commit.sessions[g.sid] = (g.sid, filter, 1, 0, 0)
+        g.members.append(s)
+        g.options[sid] = sub
+        s.groups.append(g)
+
+
+def load_segments(core: Core, snapshot: Snapshot) -> None:
+    needed: dict[int, bool] = {}
+    for id, last, data in snapshot.segments:
+        segment = Segment(id)
+        segment.last = last
+        core.segments[id] = segment
+        core.next_seq = max(core.next_seq, last + 1)
+        try:
+            time, expires, sets = unpack_segment_targets(data)
+        except Corrupt:
+            needed[id] = True
+            for b in [s.backlog for s in core.by_sid.values()] + [g.backlog for g in core.group_by_sid.values()]:
+                if b is not None:
+                    core.half.append((b, id))
+            continue
+        core.segment_times[id] = time
+        if expires:
+            segment.expires = expires
+            core.timer(expires, SEGMENT_EXPIRED, id)
+        for stored in sets:
+            segment.bytes += stored.bytes
+            for t in stored.targets:
+                core.next_sid = max(core.next_sid, t.sid + 1)
+                b = by_sid(core, t.sid)
+                if b is None or b.cursor >= last:
+                    continue
+                if b.cursor < id and not [a for a in b.ahead if id <= a <= last]:
+                    owe(b, segment, stored.messages, stored.bytes)
+                elif (b, id) not in core.half:
+                    core.half.append((b, id))
+                    needed[id] = True
+    ids = list(core.segments)
+    for _, _, _, seq in core.sent_loads:
+        at = bisect_right(ids, seq) - 1
+        if at >= 0:
+            needed[ids[at]] = True
+    core.needed = list(needed)
+    core.durable_seq = core.next_seq - 1
+
+
+def owe(b: Backlog, segment: Segment, messages: int, size: int) -> None:
+    b.count += messages
+    b.bytes += size
+    b.owed[segment.id] = b.owed.get(segment.id, 0) + messages
+    segment.pending += messages
+
+
+def load_retained(core: Core, snapshot: Snapshot, now: int) -> None:
+    for topic, data in snapshot.retained:
+        try:
+            m = read_message(Reader(data))
+        except Corrupt:
+            core.log.append(f"retained message of {topic} is damaged: left out")
+            continue
+        if m.deadline and m.deadline <= now:
+            core.commit.retained[topic] = None
+            core.lazy(now)
+        else:
+            core.retained.set(topic, m)
+
+
+def load_deadline(core: Core, s: Session, now: i64) -> None:
+    """One that was connected when the broker stopped has all of its expiry before it."""
+    if s.expiry_s == NEVER:
+        s.deadline = 0
+        return
+    if s.deadline == 0:
+        s.deadline = now + s.expiry_s * 1000
+        core.session_row(s, s.deadline)
+        core.lazy(now)
+    core.timer(s.deadline, SESSION_END, s.sid)
+
+
+def load_wills(core: Core, snapshot: Snapshot, now: int) -> None:
+    """A client that was connected when the broker stopped has lost its connection: its will is due after its delay."""
+    for client_id, data in snapshot.wills:
+        core.stored_wills[client_id] = True
+        try:
+            w, at = unpack_will(data)
+        except Corrupt:
+            core.log.append(f"stored will of {client_id} is damaged: left out")
+            core.will_row(client_id, None)
+            continue
+        s = core.sessions.get(client_id)
+        if s is None or (w.delay == 0 and not at):
+            publish_will(core, client_id, w, s, now)
+            continue
+        s.will = w
+        s.will_at = at if at else now + w.delay * 1000
+        core.timer(s.will_at, WILL, s.sid)
+
+
+def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
+    """With the records of the needed segments: exact counts, and QoS 2 deliveries that were in flight."""
+    read: dict[int, list[Entry] | None] = {}
+    for id, data in rows:
+        read[id] = entries(core, id, data)
+        if read[id] is None:
+            core.log.append(f"segment {id} of the log is damaged")
+    for b, id in core.half:
+        count_half(b, core.segments[id], read.get(id))
+    for s, packet_id, owner, seq in core.sent_loads:
+        restore_sent(core, s, packet_id, owner, seq, read)
+    for b in [s.backlog for s in core.by_sid.values()] + [g.backlog for g in core.group_by_sid.values()]:
+        if b is not None:
+            b.loaded = b.cursor
+            b.live = b.count == len(b.held)
+            owner_session = b.session
+            if owner_session is not None:
+                owner_session.matched = b.count + core.ledger.dropped(b.sid)
+    for id in [i for i, segment in core.segments.items() if segment.pending == 0]:
+        del core.segments[id]
+        core.segment_times.pop(id, 0)
+        core.commit.dead.append(id)
+        core.lazy(now)
+    core.half = []
+    core.sent_loads = []
+    core.needed = []
+    for s in [s for s in core.by_sid.values() if s.expiry_s == 0]:
+        end_session(core, s, now)
+
+
+def count_half(b: Backlog, segment: Segment, found: list[Entry] | None) -> None:
+    if found is None:
+        return
+    for e in found:
+        m = e.message
+        if m.seq > b.cursor and m.seq not in b.ahead and target_of(e.targets, b.sid) is not None:
+            owe(b, segment, 1, m.size)
+
+
+def restore_sent(
+    core: Core, s: Session, packet_id: int, owner: int, seq: int, read: dict[int, list[Entry] | None]
+) -> None:
+    b = by_sid(core, owner)
+    if b is None:
+        return
+    for found in read.values():
+        if not found or not found[0].message.seq <= seq <= found[-1].message.seq:
+            continue
+        e = found[seq - found[0].message.seq]
+        t = target_of(e.targets, owner)
+        if t is None:
+            continue
+        d = delivery(core, e.message, t.qos, t.retain_as_published, t.identifiers, b)
+        d.qos = 2
+        d.state = SENT
+        d.packet_id = packet_id
+        s.inflight[packet_id] = d
+        b.held[seq] = d
+        b.ordered = False

@@ -1,0 +1,179 @@
+"""SUBSCRIBE and UNSUBSCRIBE, shared groups coming and going, retained messages for a new subscription."""
+
+from mypy_extensions import i64
+
+from gateway.core.backlog import add, delivery, end
+from gateway.core.commits import append, pack_targets
+from gateway.core.delivery import deliver0, offer, pump
+from gateway.core.ledger import SESSION_END
+from gateway.core.message import Message
+from gateway.core.model import Backlog, Client, Group, Session, Target
+from gateway.core.state import RETAINED, SEND, Core
+from gateway.core.topics import Subscription, check_filter, split_share
+from gateway.mqtt.encode import encode
+from gateway.mqtt.errors import ProtocolError
+from gateway.mqtt.packets import V5, Filter, Suback, Subscribe, Unsuback, Unsubscribe
+from gateway.mqtt.reasons import NO_SUBSCRIPTION_EXISTED, TOPIC_FILTER_INVALID
+
+
+def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> None:
+    """SUBACK leaves when the subscriptions are on disk; retained messages follow it."""
+    identifier = 0
+    properties = p.properties
+    if properties is not None and properties.subscription_identifiers:
+        identifier = properties.subscription_identifiers[0]
+    reasons: list[int] = []
+    for f in p.filters:
+        reasons.append(subscribe(core, c, s, f, identifier))
+    suback = encode(Suback(p.packet_id, reasons), c.version)
+    if s.durable:
+        core.wait(SEND, c, None, 0, suback)
+        if s.fresh:
+            core.wait(RETAINED, None, s, 0, b"")
+    else:
+        core.send(c, suback)
+        send_retained(core, s, now)
+
+
+def subscribe(core: Core, c: Client, s: Session, f: Filter, identifier: int) -> int:
+    """One filter; returns its reason code."""
+    refused = TOPIC_FILTER_INVALID if c.version == V5 else 0x80
+    try:
+        share, plain = split_share(f.filter)
+    except ValueError:
+        return refused
+    if not check_filter(plain, core.limits.max_topic_levels):
+        return refused
+    if share and f.no_local:
+        raise ProtocolError("no local on a shared subscription")  # [MQTT-3.8.3-4]
+    sub = Subscription(
+        s.sid, f.filter, f.qos, f.no_local, f.retain_as_published, f.retain_handling, identifier
+    )
+    known = f.filter in s.subscriptions
+    s.subscriptions[f.filter] = sub
+    if share:
+        join(core, s, f.filter, plain, sub)
+    else:
+        core.trie.add(sub)
+        if f.retain_handling == 0 or (f.retain_handling == 1 and not known):
+            s.fresh.append(sub)
+    if s.durable:
+        key = (s.sid, f.filter)
+        core.commit.unsubscribed.pop(key, False)
+        core.commit.subscriptions[key] = (s.sid, f.filter, sub.options, identifier)
+        core.commit.urgent = True
+    return f.qos
+
+
+def join(core: Core, s: Session, share: str, plain: str, sub: Subscription) -> None:
+    g = core.groups.get(share)
+    if g is None:
+        g = new_group(core, core.next_sid, share, plain)
+        core.next_sid += 1
+    if s not in g.members:
+        g.members.append(s)
+        s.groups.append(g)
+    g.options[s.sid] = sub
+    if s.durable and g.backlog is None:
+        b = Backlog(g.sid, core.next_seq - 1)
+        b.group = g
+        g.backlog = b
+        core.commit.sessions[g.sid] = (g.sid, share, 1, 0, 0)
+        core.dirty_backlog(b)
+        enter(core, g)  # routes must see that it is kept now
+
+
+def new_group(core: Core, sid: int, share: str, plain: str) -> Group:
+    g = Group(sid, share, plain)
+    core.groups[share] = g
+    core.group_by_sid[sid] = g
+    enter(core, g)
+    return g
+
+
+def enter(core: Core, g: Group) -> None:
+    """To the trie a group is one subscriber; QoS and options are each member's own."""
+    core.trie.add(Subscription(g.sid, g.filter, 2, False, True, 0, 0))
+
+
+def leave(core: Core, s: Session, g: Group, now: i64) -> None:
+    if s in g.members:
+        g.members.remove(s)
+        s.groups.remove(g)
+    g.options.pop(s.sid, None)
+    if not g.members:
+        end_group(core, g, now)
+
+
+def end_group(core: Core, g: Group, now: i64) -> None:
+    core.trie.remove(g.filter, g.sid)
+    core.groups.pop(g.share, None)
+    core.group_by_sid.pop(g.sid, None)
+    b = g.backlog
+    if b is not None:
+        end(core, b, SESSION_END, now)
+        core.commit.sessions.pop(g.sid, None)
+        core.commit.gone.append(g.sid)
+        core.lazy(now)
+    core.ledger.forget(g.sid)
+
+
+def on_unsubscribe(core: Core, c: Client, s: Session, p: Unsubscribe, now: i64) -> None:
+    reasons: list[int] = []
+    for filter in p.filters:
+        reasons.append(0 if unsubscribe(core, s, filter, now) else NO_SUBSCRIPTION_EXISTED)
+    unsuback = encode(Unsuback(p.packet_id, reasons), c.version)
+    if s.durable:
+        core.wait(SEND, c, None, 0, unsuback)
+    else:
+        core.send(c, unsuback)
+
+
+def unsubscribe(core: Core, s: Session, filter: str, now: i64) -> bool:
+    sub = s.subscriptions.pop(filter, None)
+    if sub is None:
+        return False
+    g = core.groups.get(filter)
+    if g is not None:
+        leave(core, s, g, now)
+    else:
+        core.trie.remove(filter, s.sid)
+    if sub in s.fresh:
+        s.fresh.remove(sub)
+    if s.durable:
+        key = (s.sid, filter)
+        core.commit.subscriptions.pop(key, None)
+        core.commit.unsubscribed[key] = True
+        core.commit.urgent = True
+    return True
+
+
+def send_retained(core: Core, s: Session, now: i64) -> None:
+    fresh = s.fresh
+    s.fresh = []
+    for sub in fresh:
+        for _, m in core.retained.match(sub.filter):
+            if m.deadline == 0 or m.deadline > now:
+                one_retained(core, s, sub, m, now)
+    if s.backlog is not None:
+        pump(core, s, now)
+
+
+def one_retained(core: Core, s: Session, sub: Subscription, kept: Message, now: i64) -> None:
+    """A retained message goes out as such [MQTT-3.3.1-8]; to a durable session through the log like any other."""
+    qos: int = kept.qos
+    m = Message(kept.topic, kept.payload, qos, True, kept.props, kept.deadline)
+    ids = [sub.identifier] if sub.identifier else None
+    t = Target(s, None, sub.qos, False, True, ids)
+    s.matched += 1
+    b = s.backlog
+    if b is not None and qos > 0 and sub.qos > 0:
+        targets = [t]
+        append(core, m, targets, pack_targets(targets))
+        add(core, b, m, t)
+        return
+    d = delivery(core, m, sub.qos, True, ids, None)
+    if d.qos == 0:
+        deliver0(core, s, d, now)
+    else:
+        offer(core, s, d, now)
