@@ -21,7 +21,7 @@ from gateway.core.record import (
     unpack_will,
 )
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Core
-from gateway.core.subscribe import new_group
+from gateway.core.subscribe import end_group, new_group
 from gateway.core.topics import Subscription, split_share
 from gateway.core.wills import publish_will
 
@@ -244,6 +244,8 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
     core.needed = []
     for s in [s for s in core.by_sid.values() if s.expiry_s == 0]:
         end_session(core, s, now)
+    for g in [g for g in core.groups.values() if not g.members]:
+        end_group(core, g, now)
 
 
 def count_half(b: Backlog, segment: Segment, found: list[Entry] | None) -> None:

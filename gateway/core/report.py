@@ -1,0 +1,196 @@
+"""What the broker says of itself: status, sessions, and the $SYS topics."""
+
+from mypy_extensions import i64
+
+from gateway.core.limits import NEVER
+from gateway.core.message import Message
+from gateway.core.model import Group, Session
+from gateway.core.publish import deliver_all
+from gateway.core.routes import route_of
+from gateway.core.state import Core
+
+Row = dict[str, object]
+
+
+def status(core: Core, now: i64) -> Row:
+    ledger = core.ledger
+    messages = 0
+    size = 0
+    inflight = 0
+    persistent = 0
+    connected = 0
+    for s in core.by_sid.values():
+        inflight += len(s.inflight)
+        connected += 1 if s.client is not None else 0
+        persistent += 1 if s.durable else 0
+        messages += queued(s)
+        size += queued_bytes(s)
+    for g in core.groups.values():
+        if g.backlog is not None:
+            messages += g.backlog.count - len(g.backlog.held)
+            size += g.backlog.bytes
+    counters = ledger.snapshot()
+    return {
+        "connections": len(core.clients),
+        "sessions": {"total": len(core.by_sid), "connected": connected, "persistent": persistent},
+        "queue": {"messages": messages, "bytes": size, "oldest_ms": oldest(core, now)},
+        "inflight": inflight,
+        "retained": len(core.retained),
+        "subscriptions": len(core.trie),
+        "parked": len(core.parked),
+        "store": {
+            "used_bytes": core.used_bytes,
+            "max_bytes": core.limits.store_bytes_max,
+            "segments": len(core.segments),
+            "error": core.store_error or None,
+            "full": core.full_since != 0,
+        },
+        "counters": {k: v for k, v in counters.items() if not k.startswith("dropped.")},
+        "drops": ledger.drops(0),
+    }
+
+
+def queued(s: Session) -> int:
+    b = s.backlog
+    n = len(s.queue) + len(s.queue0)
+    return n + b.count - len(b.held) if b is not None else n
+
+
+def queued_bytes(s: Session) -> int:
+    b = s.backlog
+    return s.queue_bytes + b.bytes if b is not None else s.queue_bytes
+
+
+def oldest(core: Core, now: i64) -> int:
+    """Age in ms of the oldest segment that somebody still needs."""
+    for time in core.segment_times.values():
+        return max(0, now - time)
+    return 0
+
+
+def session_row(core: Core, s: Session, now: i64) -> Row:
+    c = s.client
+    b = s.backlog
+    age = 0
+    if b is not None and b.owed:
+        age = now - core.segment_times.get(next(iter(b.owed)), now)
+    return {
+        "client_id": s.client_id,
+        "kind": "session",
+        "connected": c is not None,
+        "peer": c.peer if c is not None else None,
+        "version": {3: "3.1", 4: "3.1.1", 5: "5.0"}.get(s.version, "?"),
+        "persistent": s.durable,
+        "expiry_s": "never" if s.expiry_s == NEVER else s.expiry_s,
+        "expires_in_ms": max(0, s.deadline - now) if s.deadline else None,
+        "subscriptions": [
+            {
+                "filter": sub.filter,
+                "qos": sub.qos,
+                "no_local": sub.no_local,
+                "retain_as_published": sub.retain_as_published,
+                "identifier": sub.identifier,
+            }
+            for sub in s.subscriptions.values()
+        ],
+        "queue_messages": queued(s),
+        "queue_bytes": queued_bytes(s),
+        "oldest_ms": age,
+        "inflight": len(s.inflight),
+        "window": c.window if c is not None else 0,
+        "awaiting_rel": len(s.awaiting),
+        "matched": s.matched,
+        "acknowledged": s.settled,
+        "will_pending": s.will_at != 0,
+        "drops": core.ledger.drops(s.sid),
+    }
+
+
+def group_row(core: Core, g: Group, now: i64) -> Row:
+    b = g.backlog
+    age = 0
+    if b is not None and b.owed:
+        age = now - core.segment_times.get(next(iter(b.owed)), now)
+    return {
+        "client_id": g.share,
+        "kind": "group",
+        "connected": any([s.client is not None for s in g.members]),
+        "peer": None,
+        "version": "",
+        "persistent": b is not None,
+        "expiry_s": 0,
+        "expires_in_ms": None,
+        "subscriptions": [{"filter": g.filter, "qos": 2, "members": [s.client_id for s in g.members]}],
+        "queue_messages": b.count - len(b.held) if b is not None else 0,
+        "queue_bytes": b.bytes if b is not None else 0,
+        "oldest_ms": age,
+        "inflight": len(b.held) if b is not None else 0,
+        "window": 0,
+        "awaiting_rel": 0,
+        "drops": core.ledger.drops(g.sid),
+    }
+
+
+def publish_sys(core: Core, version: str, now: i64) -> None:
+    """The topics of mosquitto by its names, and the ledger beside them; retained in memory, sent when they change."""
+    values = sys_values(core, version, now)
+    for name, value in values.items():
+        topic = "$SYS/broker/" + name
+        payload = value.encode()
+        old = core.retained.get(topic)
+        if old is not None and old.payload == payload:
+            continue
+        m = Message(topic.encode(), payload, 0, True)
+        core.retained.set(topic, m)
+        deliver_all(core, route_of(core, topic), m, None, now)
+
+
+def sys_values(core: Core, version: str, now: i64) -> dict[str, str]:
+    ledger = core.ledger
+    n = ledger.snapshot()
+    total = len(core.by_sid)
+    connected = len([s for s in core.by_sid.values() if s.client is not None])
+    stored = sum([queued(s) for s in core.by_sid.values()])
+    stored_bytes = sum([queued_bytes(s) for s in core.by_sid.values()])
+    received = n["received_qos0"] + n["received_qos1"] + n["received_qos2"]
+    sent = n["sent_qos0"] + n["sent_qos1"] + n["sent_qos2"]
+    out = {
+        "version": "forebay " + version,
+        "uptime": f"{(now - core.started) // 1000} seconds",
+        "clients/total": str(total),
+        "clients/connected": str(connected),
+        "clients/active": str(connected),
+        "clients/disconnected": str(total - connected),
+        "clients/inactive": str(total - connected),
+        "bytes/received": str(n["bytes_received"]),
+        "bytes/sent": str(n["bytes_sent"]),
+        "messages/received": str(n["packets_received"]),
+        "messages/sent": str(n["packets_sent"]),
+        "messages/stored": str(stored + len(core.retained)),
+        "messages/inflight": str(sum([len(s.inflight) for s in core.by_sid.values()])),
+        "store/messages/count": str(stored),
+        "store/messages/bytes": str(stored_bytes),
+        "publish/messages/received": str(received),
+        "publish/messages/sent": str(sent),
+        "publish/messages/dropped": str(ledger.dropped(0)),
+        "publish/bytes/received": str(
+            n["received_bytes_qos0"] + n["received_bytes_qos1"] + n["received_bytes_qos2"]
+        ),
+        "publish/bytes/sent": str(n["sent_bytes_qos0"] + n["sent_bytes_qos1"] + n["sent_bytes_qos2"]),
+        "retained messages/count": str(len(core.retained)),
+        "subscriptions/count": str(len(core.trie)),
+        "shared_subscriptions/count": str(len(core.groups)),
+        "store/used_bytes": str(core.used_bytes),
+        "store/error": core.store_error,
+    }
+    for reason, count in ledger.drops(0).items():
+        out["dropped/" + reason] = str(count)
+    for s in core.by_sid.values():
+        for reason, count in ledger.drops(s.sid).items():
+            out["sessions/" + level(s.client_id) + "/dropped/" + reason] = str(count)
+    return out
+
+
+def level(client_id: str) -> str:
+    """A client id as one topic level."""
+    return client_id.replace("/", "%2F").replace("+", "%2B").replace("#", "%23")

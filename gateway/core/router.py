@@ -1,0 +1,352 @@
+"""The face of the core: packets, commits, reads and time go in; bytes, batches and closes are taken out.
+
+No I/O, no clock: ``now`` is gateway time in ms. Nothing here raises for what a peer does wrong.
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+from gateway.core import acks, backlog, lifecycle, load, publish, report, subscribe, upkeep
+from gateway.core.batch import Batch, Snapshot
+from gateway.core.commits import take_batch, written
+from gateway.core.delivery import pump, staged
+from gateway.core.limits import Limits
+from gateway.core.model import Client, PendingAck, Session
+from gateway.core.shared import pump_group, pump_groups
+from gateway.core.state import CONNACKED, IDS, RELEASE, RETAINED, SEND, STAGED_SEND, Core, Waiter
+from gateway.mqtt.encode import encode
+from gateway.mqtt.errors import PacketError
+from gateway.mqtt.packets import (
+    CONNECT,
+    DISCONNECT,
+    PINGREQ,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    PUBREL,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    V5,
+    Ack,
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
+from gateway.mqtt.reasons import PROTOCOL_ERROR, SERVER_SHUTTING_DOWN, UNSUPPORTED_PROTOCOL_VERSION, reason_name
+
+
+@final
+class Router:
+    def __init__(self, limits: Limits, snapshot: Snapshot | None, now: int, seed: int, version: str = "") -> None:
+        self.core = Core(limits, now, seed)
+        self.version = version
+        if snapshot is not None:
+            load.load(self.core, snapshot, now)
+
+    # at the start
+
+    def needed_segments(self) -> list[int]:
+        """Segments whose records finish_load() must see."""
+        return self.core.needed
+
+    def finish_load(self, rows: list[tuple[int, bytes]], now: int) -> None:
+        load.finish(self.core, rows, now)
+
+    # in: connections
+
+    def full(self) -> bool:
+        most = self.core.limits.max_connections
+        return most != 0 and len(self.core.clients) >= most
+
+    def open(self, link: object, peer: str, now: int) -> Client:
+        c = Client(link, peer, self.core.limits.max_packet_bytes, now)
+        self.core.clients[c] = True
+        return c
+
+    def on_packet(self, c: Client, p: Packet, now: i64) -> None:
+        """A packet that the decoder yielded; while ``c.blocked`` the driver brings no more."""
+        core = self.core
+        if c.closing:
+            return
+        core.ledger.packets_received += 1
+        c.heard = now
+        s = c.session
+        try:
+            if p.type == PUBLISH and s is not None:
+                assert isinstance(p, Publish)
+                publish.on_publish(core, c, s, p, now)
+            elif p.type == CONNECT:
+                assert isinstance(p, Connect)
+                lifecycle.on_connect(core, c, p)
+            elif s is not None:
+                self._on_other(c, s, p, now)
+            else:
+                raise PacketError(PROTOCOL_ERROR, "CONNECT must come first")  # [MQTT-3.1.0-1]
+        except PacketError as e:
+            self.on_bad_packet(c, e.reason, e.text, now)
+
+    def _on_other(self, c: Client, s: Session, p: Packet, now: i64) -> None:
+        core = self.core
+        type = p.type
+        if type == PUBACK:
+            assert isinstance(p, Ack)
+            acks.on_puback(core, s, p, now)
+        elif type == PUBREC:
+            assert isinstance(p, Ack)
+            acks.on_pubrec(core, c, s, p, now)
+        elif type == PUBREL:
+            assert isinstance(p, Ack)
+            publish.on_pubrel(core, c, s, p)
+        elif type == PUBCOMP:
+            assert isinstance(p, Ack)
+            acks.on_pubcomp(core, s, p, now)
+        elif type == PINGREQ:
+            core.send(c, b"\xd0\x00")
+        elif type == SUBSCRIBE:
+            assert isinstance(p, Subscribe)
+            subscribe.on_subscribe(core, c, s, p, now)
+        elif type == UNSUBSCRIBE:
+            assert isinstance(p, Unsubscribe)
+            subscribe.on_unsubscribe(core, c, s, p, now)
+        elif type == DISCONNECT:
+            assert isinstance(p, Disconnect)
+            lifecycle.on_disconnect(core, c, s, p, now)
+        else:
+            raise PacketError(PROTOCOL_ERROR, "a client must not send this packet")
+
+    def on_bad_packet(self, c: Client, reason: int, text: str, now: int) -> None:
+        """The peer broke a rule: v5 is told, and the connection ends."""
+        if c.closing:
+            return
+        core = self.core
+        name = c.session.client_id if c.session is not None else c.peer
+        core.log.append(f"{name}: {text} ({reason_name(reason)}): closed")
+        if not c.connected and c.session is None:
+            if reason == UNSUPPORTED_PROTOCOL_VERSION:
+                core.send(c, encode(Connack(False, 1), 4))
+            elif c.version == V5 and c.connect is None:
+                core.send(c, encode(Connack(False, reason), V5))
+        lifecycle.disconnect(core, c, reason, now)
+
+    def on_authenticated(self, c: Client, ok: bool, now: int) -> None:
+        lifecycle.on_authenticated(self.core, c, ok, now)
+
+    def on_closed(self, c: Client, now: int) -> None:
+        """The socket is gone."""
+        core = self.core
+        c.closed = True
+        core.clients.pop(c, False)
+        if c.parked is not None and c in core.parked:
+            core.parked.remove(c)
+        s = c.session
+        if s is not None:
+            lifecycle.detach(core, c, s, False, now)
+        c.acks.clear()
+        c.recs.clear()
+
+    def on_writable(self, c: Client, unsent: int, now: int) -> None:
+        """``unsent`` bytes are still with the transport."""
+        c.unsent = unsent
+        high = self.core.limits.out_high_bytes
+        if unsent > high:
+            c.congested = True
+            c.set_quick()
+        elif c.congested and unsent + c.out_bytes <= high // 2:
+            c.congested = False
+            c.set_quick()
+            s = c.session
+            if s is not None:
+                pump(self.core, s, now)
+                pump_groups(self.core, s, now)
+
+    # in: the store
+
+    def on_committed(self, number: int, now: int) -> None:
+        core = self.core
+        commit = core.flying
+        assert commit is not None and commit.number == number
+        core.flying = None
+        if core.error_since:
+            core.error_since = 0
+            core.store_error = ""
+            core.log.append("the store works again")
+        written(core, commit, now)
+        touched: list[Client] = []
+        last: PendingAck | None = None
+        for a in commit.acks:
+            a.done = True
+            if last is None or a.client is not last.client:
+                touched.append(a.client)
+            last = a
+        for c in touched:
+            if not c.closed and not c.closing:
+                publish.release_acks(core, c)
+        for w in commit.waiters:
+            self._go_on(w, now)
+        core.retry = True
+
+    def _go_on(self, w: Waiter, now: i64) -> None:
+        core = self.core
+        c = w.client
+        s = w.session
+        if w.kind == SEND:
+            if c is not None and not c.closed and not c.closing:
+                core.send(c, w.data)
+        elif w.kind == CONNACKED:
+            assert c is not None
+            lifecycle.connacked(core, c, w.data, now)
+        elif s is not None:
+            if w.kind == STAGED_SEND:
+                staged(core, s, w.value, now)
+            elif w.kind == RELEASE:
+                acks.released(core, s, w.value)
+            elif w.kind == RETAINED:
+                subscribe.send_retained(core, s, now)
+            elif w.kind == IDS:
+                s.id_end = max(s.id_end, w.value)
+                pump(core, s, now)
+
+    def on_commit_failed(self, number: int, text: str, now: int) -> None:
+        upkeep.failed(self.core, text, now)
+
+    def on_segments(self, token: int, rows: list[tuple[int, bytes]], now: int) -> None:
+        core = self.core
+        reading = core.readings.pop(token, None)
+        if reading is None:
+            return
+        b = reading.backlog
+        if b is None:
+            backlog.give_up(core, reading, rows, now)
+        elif b.reading == token:
+            backlog.loaded(core, b, rows, now)
+            if b.session is not None:
+                pump(core, b.session, now)
+            elif b.group is not None:
+                pump_group(core, b.group, now)
+
+    def on_store_usage(self, used_bytes: int, now: int) -> None:
+        core = self.core
+        if used_bytes < core.used_bytes:
+            core.retry = True
+        core.used_bytes = used_bytes
+
+    # in: time
+
+    def on_tick(self, now: int) -> int:
+        core = self.core
+        due = upkeep.tick(core, now)
+        if now >= core.sys_at:
+            core.sys_at = now + core.limits.sys_interval_ms
+            report.publish_sys(core, self.version, now)
+        return due
+
+    def reload(self, limits: Limits) -> None:
+        self.core.limits = limits
+        self.core.routes = {}
+        self.core.trie.generation += 1
+
+    def shutdown(self, now: int) -> None:
+        """Every connection ends; what waits goes with the last commits."""
+        core = self.core
+        core.stopping = True
+        for c in list(core.clients):
+            lifecycle.disconnect(core, c, SERVER_SHUTTING_DOWN, now)
+        core.commit.lazy_at = now
+
+    # out
+
+    def take_sends(self) -> list[Client]:
+        sends = self.core.sends
+        self.core.sends = []
+        for c in sends:
+            c.in_sends = False
+        return sends
+
+    def take_batch(self, now: int) -> Batch | None:
+        return take_batch(self.core, now)
+
+    def take_reads(self) -> list[tuple[int, list[int]]]:
+        reads = self.core.reads
+        self.core.reads = []
+        return reads
+
+    def take_auth(self) -> list[Client]:
+        auth = self.core.auth
+        self.core.auth = []
+        return auth
+
+    def take_resumed(self, now: int) -> list[Client]:
+        """Clients that may go on; those that waited for room are tried again here."""
+        core = self.core
+        if core.retry:
+            core.retry = False
+            self._retry_parked(now)
+        resumed = core.resumed
+        core.resumed = []
+        return resumed
+
+    def _retry_parked(self, now: int) -> None:
+        core = self.core
+        waiting = core.parked
+        core.parked = []
+        for c in waiting:
+            p = c.parked
+            c.parked = None
+            if p is None or c.closed or c.closing:
+                continue
+            self.on_packet(c, p, now)
+            if c.parked is None:
+                core.unblock(c)
+
+    def take_log(self) -> list[str]:
+        log = self.core.log
+        self.core.log = []
+        return log
+
+    # out: what it says of itself
+
+    def status(self, now: int) -> dict[str, object]:
+        return report.status(self.core, now)
+
+    def sessions(self, now: int) -> list[dict[str, object]]:
+        core = self.core
+        rows = [report.session_row(core, s, now) for s in core.sessions.values()]
+        rows.extend([report.group_row(core, g, now) for g in core.groups.values()])
+        return rows
+
+    def session(self, client_id: str, now: int) -> dict[str, object] | None:
+        s = self.core.sessions.get(client_id)
+        if s is not None:
+            return report.session_row(self.core, s, now)
+        g = self.core.groups.get(client_id)
+        return report.group_row(self.core, g, now) if g is not None else None
+
+    def remove_session(self, client_id: str, now: int) -> bool:
+        """The operator ends a session, connected or not; what waited for it is dropped and counted."""
+        core = self.core
+        s = core.sessions.get(client_id)
+        if s is None:
+            return False
+        if s.client is not None:
+            lifecycle.disconnect(core, s.client, 0x98, now)  # administrative action
+        s = core.sessions.get(client_id)
+        if s is not None:
+            lifecycle.end_session(core, s, now)
+        return True
+
+    @property
+    def meta(self) -> dict[str, int | str]:
+        """Goes with the next commit."""
+        return self.core.commit.meta
+
+    def received(self, n: int) -> None:
+        self.core.ledger.bytes_received += n
+
+    def sent(self, n: int) -> None:
+        self.core.ledger.bytes_sent += n

@@ -1,0 +1,192 @@
+"""What time brings: timers, keep alive, a full or failing disk, publishers that wait."""
+
+from heapq import heappop
+from typing import Final
+
+from mypy_extensions import i64
+
+from gateway.core import wills
+from gateway.core.backlog import drop_entry, request, settle
+from gateway.core.lifecycle import disconnect, session_due
+from gateway.core.ledger import DISK, EVICTED, EXPIRED
+from gateway.core.model import STAGED, PendingAck, Session, Target
+from gateway.core.publish import release_acks
+from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, STAGED_SEND, WILL, Commit, Core, Reading
+from gateway.mqtt.packets import PUBREC, V5
+from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
+
+CHECK_MS: Final = 1000
+EVICT_SHARE: Final = 50  # one fiftieth of the budget is given up at a time
+
+
+def tick(core: Core, now: i64) -> i64:
+    """Do what is due; returns when the next thing is, at most a second ahead (gateway ms)."""
+    while core.timers and core.timers[0][0] <= now:
+        _, kind, id = heappop(core.timers)
+        if kind == SESSION_END:
+            session_due(core, id, now)
+        elif kind == WILL:
+            wills.due(core, id, now)
+        elif kind == SEGMENT_EXPIRED and id in core.segments:
+            request(core, Reading(None, [id], EXPIRED))
+    if now >= core.checked_at + CHECK_MS:
+        core.checked_at = now
+        check_clients(core, now)
+        expire_retained(core, now)
+        check_disk(core, now)
+        if core.ledger.pending and now >= core.counters_at + core.limits.counter_commit_ms:
+            core.lazy(now)
+    due: i64 = core.checked_at + CHECK_MS
+    if core.timers:
+        due = min(due, core.timers[0][0])
+    if core.commit.lazy_at:
+        due = min(due, core.commit.lazy_at)
+    flying = core.flying
+    if flying is not None and flying.retry_at:
+        due = min(due, flying.retry_at)
+    return due
+
+
+def check_clients(core: Core, now: i64) -> None:
+    late: i64 = core.limits.connect_timeout_ms
+    silent = [
+        c
+        for c in core.clients
+        if (c.keep_alive_ms and c.connected and now - c.heard > c.keep_alive_ms)
+        or (c.connect is None and now - c.opened > late)
+    ]
+    for c in silent:
+        if c.connected:
+            name = c.session.client_id if c.session is not None else c.peer
+            core.log.append(f"{name} was silent for longer than its keep alive allows: closed")
+        disconnect(core, c, KEEP_ALIVE_TIMEOUT, now)
+
+
+def expire_retained(core: Core, now: i64) -> None:
+    for topic in core.retained.expired(now):
+        core.commit.retained[topic] = None
+        core.ledger.drop(0, EXPIRED, 1)
+        core.lazy(now)
+
+
+def check_disk(core: Core, now: i64) -> None:
+    """At the budget publishers are pushed back; when that lasts, the oldest of the log is given up."""
+    budget = core.limits.store_bytes_max
+    full = budget != 0 and core.used_bytes >= budget
+    if not full:
+        if core.full_since:
+            core.full_since = 0
+            core.evict_from = 0
+            core.log.append("the store is below its budget again")
+    elif not core.full_since:
+        core.full_since = now
+        core.log.append(f"the store has reached its budget of {budget} bytes: publishers are pushed back")
+    elif now - core.full_since >= core.limits.push_back_ms and now >= core.evict_at:
+        evict(core, budget // EVICT_SHARE, now)
+    if core.error_since:
+        for commit in (core.flying, core.commit):
+            if commit is not None and commit.acks and not commit.waits_since:
+                commit.waits_since = now
+        if core.in_trouble(now):
+            core.retry = True
+            for commit in (core.flying, core.commit):
+                if commit is not None and commit.acks and now - commit.waits_since >= core.limits.error_hold_ms:
+                    abandon(core, commit, now)
+
+
+def evict(core: Core, size: i64, now: i64) -> None:
+    ids: list[int] = []
+    for id, segment in core.segments.items():
+        if id <= core.evict_from or segment.last > core.durable_seq:
+            continue
+        ids.append(id)
+        size -= segment.bytes
+        if size <= 0:
+            break
+    core.evict_at = now + 2 * CHECK_MS
+    if not ids:
+        core.evict_from = 0
+        return
+    core.evict_from = ids[-1]
+    core.log.append(f"the store is full: the oldest messages ({len(ids)} segments of the log) are dropped")
+    request(core, Reading(None, ids, EVICTED))
+
+
+def failed(core: Core, text: str, now: i64) -> None:
+    """The commit did not get to the disk: it is tried again; publishers wait."""
+    flying = core.flying
+    assert flying is not None
+    flying.retry_at = now + 500
+    if not core.error_since:
+        core.error_since = now
+        core.log.append(f"the store fails: {text}")
+    core.store_error = text
+    if not flying.waits_since:
+        flying.waits_since = now
+
+
+def abandon(core: Core, commit: Commit, now: i64) -> None:
+    """Held for too long: these publishes are refused (v5) or their connections closed (3.1.1), counted as ``disk``."""
+    core.log.append(f"{len(commit.acks)} publishes could not be stored: given back to their publishers")
+    acks = commit.acks
+    commit.acks = []
+    segment = commit.segment
+    if segment is not None:
+        core.segments.pop(segment.id, None)
+        for i, m in enumerate(commit.messages):
+            for t in commit.targets[i]:
+                abandon_entry(core, t, m.seq, i, commit, now)
+    unsent = [w for w in commit.waiters if w.kind == STAGED_SEND]
+    commit.waiters = [w for w in commit.waiters if w.kind != STAGED_SEND]
+    for w in unsent:
+        s = w.session
+        if s is not None:
+            unstage(core, s, w.value, now)
+    commit.segment = None
+    commit.messages = []
+    commit.targets = []
+    commit.records = []
+    commit.sets = {}
+    commit.bytes = 0
+    commit.waits_since = 0
+    for a in acks:
+        refuse(core, a, now)
+
+
+def abandon_entry(core: Core, t: Target, seq: i64, i: int, commit: Commit, now: i64) -> None:
+    s = t.owner
+    g = t.group
+    b = s.backlog if s is not None else (g.backlog if g is not None else None)
+    if b is not None:
+        drop_entry(core, b, commit.messages[i], DISK, now)
+
+
+def unstage(core: Core, s: Session, packet_id: int, now: i64) -> None:
+    d = s.inflight.get(packet_id)
+    if d is None or d.state != STAGED:
+        return
+    s.staged -= 1
+    del s.inflight[packet_id]
+    if d.counted:
+        s.used -= 1
+    b = d.backlog
+    if b is not None:
+        core.ledger.drop(b.sid, DISK, 1)
+        settle(core, b, d.message, now)
+
+
+def refuse(core: Core, a: PendingAck, now: i64) -> None:
+    c = a.client
+    s = c.session
+    if a.type == PUBREC and s is not None:
+        s.awaiting.pop(a.packet_id, 0)
+        core.dirty_session(s)
+    if c.version == V5:
+        a.reason = QUOTA_EXCEEDED
+        a.done = True
+        if not c.closed and not c.closing:
+            release_acks(core, c)
+    else:
+        disconnect(core, c, QUOTA_EXCEEDED, now)
+
+
