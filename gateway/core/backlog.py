@@ -135,7 +135,8 @@ def unload(b: Backlog) -> None:
 
 def refill(core: Core, b: Backlog) -> None:
     """Read ahead when the window is half empty."""
-    if b.live or b.reading or len(b.ram) * 2 > core.limits.window_messages or b.ram_bytes * 2 > core.limits.window_bytes:
+    limits = core.limits
+    if b.live or b.reading or len(b.ram) * 2 > limits.window_messages or b.ram_bytes * 2 > limits.window_bytes:
         return
     ids: list[int] = []
     size: i64 = 0

@@ -178,5 +178,3 @@ def written(core: Core, commit: Commit, now: i64) -> None:
             settle_segment(core, segment, now)
         elif segment.expires:
             core.timer(segment.expires, SEGMENT_EXPIRED, segment.id)
-
-

@@ -97,7 +97,7 @@ def encoded(c: Client, d: Delivery, dup: bool, now: i64) -> bytes:
 
 
 def congest(c: Client) -> None:
-    if not c.congested:
+    if not c.jammed():
         c.congested = True
         c.set_quick()
 
@@ -128,7 +128,7 @@ def deliver0(core: Core, s: Session, d: Delivery, now: i64) -> None:
 def offer(core: Core, s: Session, d: Delivery, now: i64) -> None:
     """QoS 1/2 in memory: into the window or the queue."""
     c = s.client
-    if c is not None and not s.queue and c.connected and not c.congested and s.used < c.window and not s.resend:
+    if c is not None and not s.queue and c.connected and not c.jammed() and s.used < c.window and not s.resend:
         start(core, s, c, d, now)
     else:
         enqueue(core, s, d, now)
@@ -238,7 +238,7 @@ def staged(core: Core, s: Session, packet_id: int, now: i64) -> None:
 def pump(core: Core, s: Session, now: i64) -> None:
     """Send what the window and the connection take now."""
     c = s.client
-    if c is None or not c.connected or c.closing or c.congested:
+    if c is None or not c.connected or c.jammed():
         return
     if s.resend and not send_again(core, s, c, now):
         return
@@ -251,12 +251,12 @@ def pump(core: Core, s: Session, now: i64) -> None:
             s.settled += 1
         else:
             drop(core, s, d, TOO_LARGE, now)
-        if c.congested:
+        if c.jammed():
             return
     b = s.backlog
     if b is not None:
         pump_backlog(core, s, c, b, now)
-    while s.queue and s.used < c.window and not c.congested:
+    while s.queue and s.used < c.window and not c.jammed():
         d = s.queue.popleft()
         s.queue_bytes -= d.message.size
         if d.message.deadline and d.message.deadline < now:
@@ -269,7 +269,7 @@ def pump(core: Core, s: Session, now: i64) -> None:
 
 def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> None:
     """One FIFO over all topics: QoS 1 does not overtake a QoS 2 that is on its way to the disk."""
-    while b.ram and not c.congested:
+    while b.ram and not c.jammed():
         d = b.ram[0]
         if d.message.deadline and d.message.deadline < now:
             drop(core, s, pop(b), EXPIRED, now)
@@ -288,9 +288,9 @@ def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> Non
                 b.ram.appendleft(d)
                 b.ram_bytes += d.message.size
                 break
-    if not b.live:
+    if not b.at_end():
         refill(core, b)
-        if b.live and b.ram and s.used < c.window and not c.congested and not s.staged:
+        if b.at_end() and b.ram and s.used < c.window and not c.jammed() and not s.staged:
             pump_backlog(core, s, c, b, now)
 
 
@@ -302,7 +302,7 @@ def send_again(core: Core, s: Session, c: Client, now: i64) -> bool:
         if d is None:
             s.resend.popleft()
         elif d.state == SENT:
-            if s.used >= c.window or c.congested:
+            if s.used >= c.window or c.jammed():
                 return False
             s.resend.popleft()
             if write(core, c, d, True, now):

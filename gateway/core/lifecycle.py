@@ -10,7 +10,8 @@ from gateway.core.ledger import SESSION_END
 from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
 from gateway.core.shared import hand_over, pump_groups
-from gateway.core.state import CONNACKED, SESSION_END as SESSION_TIMER, Core
+from gateway.core.state import CONNACKED, Core
+from gateway.core.state import SESSION_END as SESSION_TIMER
 from gateway.core.subscribe import leave
 from gateway.core.wills import connection_ended, keep_will, session_ended
 from gateway.mqtt.decode import check_topic_name

@@ -4,7 +4,7 @@ from bisect import bisect_right
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import by_sid, delivery, entries, target_of
+from gateway.core.backlog import all_backlogs, by_sid, delivery, entries, target_of
 from gateway.core.batch import Snapshot
 from gateway.core.lifecycle import end_session
 from gateway.core.limits import NEVER
@@ -135,9 +135,7 @@ def load_segments(core: Core, snapshot: Snapshot) -> None:
             time, expires, sets = unpack_segment_targets(data)
         except Corrupt:
             needed[id] = True
-            for b in [s.backlog for s in core.by_sid.values()] + [g.backlog for g in core.group_by_sid.values()]:
-                if b is not None:
-                    core.half.append((b, id))
+            core.half.extend([(b, id) for b in all_backlogs(core)])
             continue
         core.segment_times[id] = time
         if expires:
@@ -147,13 +145,13 @@ def load_segments(core: Core, snapshot: Snapshot) -> None:
             segment.bytes += stored.bytes
             for t in stored.targets:
                 core.next_sid = max(core.next_sid, t.sid + 1)
-                b = by_sid(core, t.sid)
-                if b is None or b.cursor >= last:
+                owed = by_sid(core, t.sid)
+                if owed is None or owed.cursor >= last:
                     continue
-                if b.cursor < id and not [a for a in b.ahead if id <= a <= last]:
-                    owe(b, segment, stored.messages, stored.bytes)
-                elif (b, id) not in core.half:
-                    core.half.append((b, id))
+                if owed.cursor < id and not [a for a in owed.ahead if id <= a <= last]:
+                    owe(owed, segment, stored.messages, stored.bytes)
+                elif (owed, id) not in core.half:
+                    core.half.append((owed, id))
                     needed[id] = True
     ids = list(core.segments)
     for _, _, _, seq in core.sent_loads:
@@ -225,15 +223,14 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
             core.log.append(f"segment {id} of the log is damaged")
     for b, id in core.half:
         count_half(b, core.segments[id], read.get(id))
-    for s, packet_id, owner, seq in core.sent_loads:
-        restore_sent(core, s, packet_id, owner, seq, read)
-    for b in [s.backlog for s in core.by_sid.values()] + [g.backlog for g in core.group_by_sid.values()]:
-        if b is not None:
-            b.loaded = b.cursor
-            b.live = b.count == len(b.held)
-            owner_session = b.session
-            if owner_session is not None:
-                owner_session.matched = b.count + core.ledger.dropped(b.sid)
+    for owner_session, packet_id, owner, seq in core.sent_loads:
+        restore_sent(core, owner_session, packet_id, owner, seq, read)
+    for b in all_backlogs(core):
+        b.loaded = b.cursor
+        b.live = b.count == len(b.held)
+        s = b.session
+        if s is not None:
+            s.matched = b.count + core.ledger.dropped(b.sid)
     for id in [i for i, segment in core.segments.items() if segment.pending == 0]:
         del core.segments[id]
         core.segment_times.pop(id, 0)
@@ -242,8 +239,8 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
     core.half = []
     core.sent_loads = []
     core.needed = []
-    for s in [s for s in core.by_sid.values() if s.expiry_s == 0]:
-        end_session(core, s, now)
+    for ended in [s for s in core.by_sid.values() if s.expiry_s == 0]:
+        end_session(core, ended, now)
     for g in [g for g in core.groups.values() if not g.members]:
         end_group(core, g, now)
 

@@ -108,6 +108,10 @@ class Backlog:
         self.session: Session | None = None
         self.group: Group | None = None
 
+    def at_end(self) -> bool:
+        """A call, since a refill may change it."""
+        return self.live
+
     def lowest(self, end: i64) -> i64:
         """The first position that is not settled; ``end`` when all is."""
         low: i64 = end if self.live else self.loaded + 1
@@ -223,6 +227,10 @@ class Client:
         self.out = []
         self.out_bytes = 0
         return data
+
+    def jammed(self) -> bool:
+        """Congested or gone; a call, since every sending may change it."""
+        return self.congested or self.closing
 
     def set_quick(self) -> None:
         if not self.connected or self.closing or self.congested or self.alias_out_max or self.max_packet:

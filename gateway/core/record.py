@@ -134,7 +134,9 @@ def pack_message(m: Message) -> bytes:
     head = bytes((flags,))
     if m.deadline:
         head += u64(m.deadline)
-    return b"".join([head, varint(len(m.topic)), m.topic, varint(len(m.props)), m.props, varint(len(m.payload)), m.payload])
+    return b"".join(
+        [head, varint(len(m.topic)), m.topic, varint(len(m.props)), m.props, varint(len(m.payload)), m.payload]
+    )
 
 
 def read_message(r: Reader) -> Message:
@@ -185,10 +187,7 @@ def pack_segment_targets(sets: list[TargetSet], time: i64, expires: i64) -> byte
 
 
 def pack_segment_records(sets: list[TargetSet], records: list[bytes]) -> bytes:
-    head = [varint(len(sets))]
-    for s in sets:
-        head.append(field(s.key))
-    return b"".join(head) + b"".join(records)
+    return b"".join([varint(len(sets)), *[field(s.key) for s in sets], *records])
 
 
 @final
@@ -273,11 +272,9 @@ def pack_state(s: SessionState) -> bytes:
     for packet_id, sid, seq in s.sent:
         out.append(number(packet_id) + number(sid) + u64(seq))
     out.append(number(len(s.released)))
-    for packet_id in s.released:
-        out.append(number(packet_id))
+    out.extend([number(packet_id) for packet_id in s.released])
     out.append(number(len(s.awaiting)))
-    for packet_id in s.awaiting:
-        out.append(number(packet_id))
+    out.extend([number(packet_id) for packet_id in s.awaiting])
     return b"".join(out)
 
 

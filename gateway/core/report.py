@@ -114,7 +114,7 @@ def group_row(core: Core, g: Group, now: i64) -> Row:
     return {
         "client_id": g.share,
         "kind": "group",
-        "connected": any([s.client is not None for s in g.members]),
+        "connected": any(s.client is not None for s in g.members),
         "peer": None,
         "version": "",
         "persistent": b is not None,
@@ -173,9 +173,7 @@ def sys_values(core: Core, version: str, now: i64) -> dict[str, str]:
         "publish/messages/received": str(received),
         "publish/messages/sent": str(sent),
         "publish/messages/dropped": str(ledger.dropped(0)),
-        "publish/bytes/received": str(
-            n["received_bytes_qos0"] + n["received_bytes_qos1"] + n["received_bytes_qos2"]
-        ),
+        "publish/bytes/received": str(n["received_bytes_qos0"] + n["received_bytes_qos1"] + n["received_bytes_qos2"]),
         "publish/bytes/sent": str(n["sent_bytes_qos0"] + n["sent_bytes_qos1"] + n["sent_bytes_qos2"]),
         "retained messages/count": str(len(core.retained)),
         "subscriptions/count": str(len(core.trie)),

@@ -23,7 +23,7 @@ def pick(g: Group, room: bool) -> Session | None:
         c = s.client
         if c is None or not c.connected or c.closing:
             continue
-        if room and (c.congested or s.used >= c.window or s.staged or s.queue or s.resend):
+        if room and (c.jammed() or s.used >= c.window or s.staged or s.queue or s.resend):
             continue
         g.turn = (at + 1) % n
         return s
@@ -89,10 +89,10 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
                 b.ram.appendleft(d)
                 b.ram_bytes += d.message.size
                 return
-        if b.live:
+        if b.at_end():
             return
         refill(core, b)
-        if not b.live or not b.ram:
+        if not b.at_end() or not b.ram:
             return
 
 

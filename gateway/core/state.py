@@ -202,4 +202,4 @@ class Core:
         self.commit.urgent = True
 
 
-__all__ = ["Core", "Commit", "Reading", "Waiter", "Snapshot"]
+__all__ = ["Commit", "Core", "Reading", "Snapshot", "Waiter"]

@@ -46,9 +46,7 @@ def subscribe(core: Core, c: Client, s: Session, f: Filter, identifier: int) -> 
         return refused
     if share and f.no_local:
         raise ProtocolError("no local on a shared subscription")  # [MQTT-3.8.3-4]
-    sub = Subscription(
-        s.sid, f.filter, f.qos, f.no_local, f.retain_as_published, f.retain_handling, identifier
-    )
+    sub = Subscription(s.sid, f.filter, f.qos, f.no_local, f.retain_as_published, f.retain_handling, identifier)
     known = f.filter in s.subscriptions
     s.subscriptions[f.filter] = sub
     if share:

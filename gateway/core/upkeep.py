@@ -7,8 +7,8 @@ from mypy_extensions import i64
 
 from gateway.core import wills
 from gateway.core.backlog import drop_entry, request, settle
-from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
+from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.model import STAGED, PendingAck, Session, Target
 from gateway.core.publish import release_acks
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, STAGED_SEND, WILL, Commit, Core, Reading
@@ -188,5 +188,3 @@ def refuse(core: Core, a: PendingAck, now: i64) -> None:
             release_acks(core, c)
     else:
         disconnect(core, c, QUOTA_EXCEEDED, now)
-
-
