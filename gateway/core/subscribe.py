@@ -22,9 +22,7 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
     properties = p.properties
     if properties is not None and properties.subscription_identifiers:
         identifier = properties.subscription_identifiers[0]
-    reasons: list[int] = []
-    for f in p.filters:
-        reasons.append(subscribe(core, c, s, f, identifier))
+    reasons = [subscribe(core, c, s, f, identifier) for f in p.filters]
     suback = encode(Suback(p.packet_id, reasons), c.version)
     if s.durable:
         core.wait(SEND, c, None, 0, suback)
@@ -117,9 +115,7 @@ def end_group(core: Core, g: Group, now: i64) -> None:
 
 
 def on_unsubscribe(core: Core, c: Client, s: Session, p: Unsubscribe, now: i64) -> None:
-    reasons: list[int] = []
-    for filter in p.filters:
-        reasons.append(0 if unsubscribe(core, s, filter, now) else NO_SUBSCRIPTION_EXISTED)
+    reasons = [0 if unsubscribe(core, s, filter, now) else NO_SUBSCRIPTION_EXISTED for filter in p.filters]
     unsuback = encode(Unsuback(p.packet_id, reasons), c.version)
     if s.durable:
         core.wait(SEND, c, None, 0, unsuback)
