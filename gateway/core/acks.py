@@ -24,6 +24,8 @@ def complete(core: Core, s: Session, d: Delivery, now: i64) -> None:
         core.dirty_session(s)
         core.lazy(now)
     pump(core, s, now)
+    if core.parked:
+        core.retry = True
     if s.groups:
         pump_groups(core, s, now)
 

@@ -84,6 +84,7 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
         if not b.held and b.group is None:
             b.ordered = True
     else:
+        b.restored.pop(seq, None)
         b.ahead.add(seq)
     segment = m.segment
     assert segment is not None
@@ -128,6 +129,9 @@ def unload(b: Backlog) -> None:
         return
     if b.ram:
         b.loaded = b.ram[0].message.seq - 1
+        for d in b.ram:
+            if d.packet_id:
+                b.restored[d.message.seq] = d
         b.ram.clear()
         b.ram_bytes = 0
     b.live = False
@@ -217,6 +221,10 @@ def loaded(core: Core, b: Backlog, rows: list[tuple[int, bytes]], now: i64) -> N
             m = e.message
             if m.seq <= b.loaded or m.seq in b.held or m.seq in b.ahead:
                 continue
+            again = b.restored.pop(m.seq, None)
+            if again is not None:
+                push(b, again)
+                continue
             t = target_of(e.targets, b.sid)
             if t is not None:
                 push(b, delivery(core, m, t.qos, t.retain_as_published, t.identifiers, b))
@@ -282,13 +290,13 @@ def give_up(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i6
 
 def drop_entry(core: Core, b: Backlog, m: Message, reason: str, now: i64) -> None:
     seq: int = m.seq
-    if seq in b.held or seq in b.ahead or seq <= b.cursor:
+    if seq in b.held or seq in b.restored or seq in b.ahead or seq <= b.cursor:
         return
     if reason == "expired" and (m.deadline == 0 or m.deadline > now):
         return
     if seq <= b.loaded:
         for d in b.ram:
-            if d.message.seq == seq:
+            if d.message.seq == seq and not d.packet_id:
                 b.ram.remove(d)
                 b.ram_bytes -= m.size
                 break
@@ -312,6 +320,7 @@ def end(core: Core, b: Backlog, reason: str, now: i64) -> int:
     b.ended = True
     b.owed = {}
     b.held = {}
+    b.restored = {}
     b.ram.clear()
     b.count = 0
     b.bytes = 0

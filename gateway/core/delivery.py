@@ -217,6 +217,20 @@ def start(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> bool:
     return True
 
 
+def start_again(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> None:
+    """QoS 2 of before a crash keeps its id and its place [MQTT-4.4.0-1]."""
+    b = d.backlog
+    assert b is not None
+    hold(b, d)
+    if write(core, c, d, True, now):
+        d.counted = True
+        s.used += 1
+    else:
+        packet_id: int = d.packet_id
+        del s.inflight[packet_id]
+        drop(core, s, d, TOO_LARGE, now)
+
+
 def staged(core: Core, s: Session, packet_id: int, now: i64) -> None:
     """Message and packet id of a QoS 2 delivery are on disk."""
     d = s.inflight.get(packet_id)
@@ -271,7 +285,13 @@ def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> Non
     """One FIFO over all topics: QoS 1 does not overtake a QoS 2 that is on its way to the disk."""
     while b.ram and not c.jammed():
         d = b.ram[0]
-        if d.message.deadline and d.message.deadline < now:
+        if d.packet_id:
+            if d.state == SENT and s.used >= c.window:
+                break
+            pop(b)
+            if d.state == SENT:
+                start_again(core, s, c, d, now)
+        elif d.message.deadline and d.message.deadline < now:
             drop(core, s, pop(b), EXPIRED, now)
         elif d.qos == 0:
             pop(b)

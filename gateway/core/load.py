@@ -272,5 +272,7 @@ def restore_sent(
         d.state = SENT
         d.packet_id = packet_id
         s.inflight[packet_id] = d
-        b.held[seq] = d
-        b.ordered = False
+        if b.session is s:
+            b.restored[seq] = d
+        else:
+            b.held[seq] = d

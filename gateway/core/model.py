@@ -96,6 +96,7 @@ class Backlog:
         self.ahead: set[int] = set()
         self.owed: dict[int, int] = {}  # segment id -> deliveries not settled
         self.held: dict[int, Delivery] = {}
+        self.restored: dict[int, Delivery] = {}  # QoS 2 in flight before a crash, to go out again in their place
         self.ram: deque[Delivery] = deque()
         self.ram_bytes: i64 = 0
         self.live: bool = True

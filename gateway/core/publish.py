@@ -161,10 +161,12 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
     if p.qos == 2 and p.packet_id in s.awaiting:
         again(core, c, s, p.packet_id)
         return
-    if c.unacked + len(s.awaiting) >= core.limits.receive_maximum:
-        if c.version == V5:
+    limit = core.limits.receive_maximum
+    if c.version == V5:
+        if c.unacked + len(s.awaiting) >= limit:
             raise PacketError(RECEIVE_MAXIMUM_EXCEEDED, "more in flight than the Receive Maximum")
-        park(core, c, p)
+    elif c.unacked + len(c.recs) >= limit:
+        park(core, c, p)  # only what is the broker's to answer: its PUBRELs must still be read
         return
     if route.topic[:1] == b"$" and forbidden(route):
         core.ledger.drop(0, ACL, 1)
@@ -349,5 +351,3 @@ def on_pubrel(core: Core, c: Client, s: Session, p: Ack) -> None:
         core.wait(SEND, c, None, 0, answer)
     else:
         core.send(c, answer)
-    if c.parked is not None:
-        core.retry = True
