@@ -95,6 +95,8 @@ def read_will(reader: Reader, version: int, flags: int) -> packets.Will:
 
 def read_connack(reader: Reader, version: int) -> packets.Connack:
     flags: int = reader.u8()
+    if version == V31:
+        flags = 0  # the byte is not used in 3.1
     if flags > 1:
         raise MalformedPacket("reserved acknowledge flag is set")  # [MQTT-3.2.2-1]
     reason: int = reader.u8()
