@@ -36,6 +36,11 @@ class Kind(Protocol):
         """The parsed value as TOML."""
 
 
+def quoted(text: str) -> str:
+    """A TOML basic string; JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def _range(low: float | None, high: float | None) -> str:
     if low is not None and high is not None:
         return f" from {low} to {high}"
@@ -225,7 +230,7 @@ class Choice:
         return text
 
     def show(self, value: object) -> str:
-        return json.dumps(value)
+        return quoted(str(value))
 
 
 @final
@@ -245,7 +250,7 @@ class FilePath:
         return text
 
     def show(self, value: object) -> str:
-        return '""' if value is None else json.dumps(str(value), ensure_ascii=False)
+        return quoted("" if value is None else str(value))
 
 
 @final
@@ -306,8 +311,5 @@ class Expiries:
 
     def show(self, value: object) -> str:
         assert isinstance(value, list)
-        rows = (
-            f"{{ client_id = {json.dumps(name, ensure_ascii=False)}, seconds = {self._span.show(s)} }}"
-            for name, s in value
-        )
+        rows = (f"{{ client_id = {quoted(name)}, seconds = {self._span.show(s)} }}" for name, s in value)
         return "[" + ", ".join(rows) + "]"

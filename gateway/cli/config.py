@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, settings_from
+from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, UsageError, settings_from
 from gateway.settings import TABLE, as_toml
 
 app = typer.Typer(help="Check, show and write settings.", no_args_is_help=True)
@@ -31,7 +31,7 @@ def show(
     """Print the settings in force (all, or the ones named) as TOML."""
     for name in names or ():
         if name not in TABLE:
-            raise typer.BadParameter(f"{name} is no setting; forebay config show lists them")
+            raise UsageError(f"{name} is no setting; forebay config show lists them")
     for line in as_toml(settings_from(config, data_dir, listen, sets), names or ()):
         typer.echo(line)
 

@@ -7,8 +7,9 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import config, sessions, user
+from gateway.cli import config, pubsub, sessions, user
 from gateway.cli.control import NoBrokerError, RefusedError
+from gateway.cli.options import UsageError
 from gateway.cli.run import run
 from gateway.cli.status import status
 from gateway.settings import SettingsError
@@ -21,6 +22,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(status)
+app.command()(pubsub.pub)
+app.command()(pubsub.sub)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(user.app, name="user")
 app.add_typer(config.app, name="config")
@@ -44,15 +47,19 @@ def _options(
 def main() -> None:
     """Run the command and exit; an expected failure is one line on stderr."""
     try:
-        app()
-    except SettingsError as error:
+        sys.exit(app(prog_name="forebay", standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        _leave(error.exit_code, error.format_message().replace("\n", " "))
+    except (SettingsError, UsageError) as error:
         _leave(2, error)
+    except typer.Abort:
+        _leave(1, "stopped")
     except NoBrokerError as error:
         _leave(3, error)
     except (RefusedError, AuthError) as error:
         _leave(1, error)
 
 
-def _leave(code: int, error: Exception) -> None:
+def _leave(code: int, error: Exception | str) -> None:
     typer.echo(f"forebay: {error}", err=True)
     sys.exit(code)

@@ -22,6 +22,10 @@ SetOption = Annotated[
 ]
 
 
+class UsageError(Exception):
+    """One line: which argument, which value, what is allowed."""
+
+
 def settings_from(
     config: Path | None, data_dir: str | None, listen: list[str] | None = None, sets: list[str] | None = None
 ) -> Settings:

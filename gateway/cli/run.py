@@ -11,5 +11,5 @@ def run(
     config: ConfigOption = None, listen: ListenOption = None, data_dir: DataDirOption = None, sets: SetOption = None
 ) -> None:
     """Run the broker in the foreground until SIGTERM or Ctrl-C; SIGHUP reads settings and users again."""
-    broker = importlib.import_module("gateway.broker")
-    raise typer.Exit(broker.run(settings_from(config, data_dir, listen, sets)))
+    settings = settings_from(config, data_dir, listen, sets)
+    raise typer.Exit(importlib.import_module("gateway.broker").run(settings))

@@ -54,7 +54,7 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
         ("store error", store["error"] or "none"),
         ("clock", "synchronised" if answer["clock"]["synchronised"] else "not synchronised"),
         ("dropped", drops if answer["exact"] else f"{drops} (at least: the broker was not stopped cleanly)"),
-        *((f"  {name}", str(value)) for name, value in sorted(answer["counters"].items())),
+        *((f"  {name}", str(value)) for name, value in sorted(answer["counters"].items()) if value),
     ]
 
 

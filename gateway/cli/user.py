@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gateway.auth import Passwords
-from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
 
 app = typer.Typer(help="Users with passwords. A running broker takes changes over at SIGHUP.", no_args_is_help=True)
 
@@ -23,7 +23,7 @@ def read_password(file: Path | None, prompt: str) -> bytes | None:
         try:
             data = sys.stdin.buffer.readline() if str(file) == "-" else file.read_bytes()
         except OSError as error:
-            raise typer.BadParameter(f"{file}: cannot be read: {error.strerror}") from None
+            raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
         return data.split(b"\n", 1)[0].rstrip(b"\r")
     if "FOREBAY_PASSWORD" in os.environ:
         return os.environb[b"FOREBAY_PASSWORD"]
@@ -47,7 +47,7 @@ def add(
     passwords = _passwords(config, data_dir)
     password = read_password(password_file, f"Password for {name}")
     if password is None:
-        raise typer.BadParameter("no terminal to ask for a password: expected --password-file or FOREBAY_PASSWORD")
+        raise UsageError("no terminal to ask for a password: expected --password-file or FOREBAY_PASSWORD")
     typer.echo(f"{name}: {'added' if passwords.add(name, password) else 'password changed'}")
 
 

@@ -1,0 +1,231 @@
+"""``forebay pub`` and ``forebay sub``."""
+
+import asyncio
+import ssl
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, final
+
+import typer
+
+from gateway.cli.options import UsageError
+from gateway.cli.user import PasswordFileOption, read_password
+from gateway.client import Link, LostError, RefusedError
+from gateway.core.limits import NEVER
+from gateway.kinds import Duration
+
+_RESUME_S = 300  # how long the broker keeps a QoS 2 publisher that went away
+
+HostOption = Annotated[str, typer.Option("--host", "-h", help="The broker.")]
+PortOption = Annotated[int, typer.Option("--port", "-p", min=1, max=65535)]
+QosOption = Annotated[int, typer.Option("--qos", "-q", min=0, max=2)]
+IdOption = Annotated[str, typer.Option("--id", "-i", help="Client id; made up when absent.")]
+UserOption = Annotated[str | None, typer.Option("--user", "-u", help="User name.", show_default=False)]
+TlsOption = Annotated[
+    Path | None, typer.Option("--tls-ca", help="Use TLS, and trust the CA in this PEM file.", show_default=False)
+]
+RetryOption = Annotated[float, typer.Option("--retry", min=0, help="Seconds to try again after a lost connection.")]
+
+
+def pub(
+    topic: str,
+    message: Annotated[str | None, typer.Argument(help="Absent: each line of the input.", show_default=False)] = None,
+    qos: QosOption = 1,
+    retain: Annotated[bool, typer.Option("--retain", "-r", help="Keep as the topic's last value.")] = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 1883,
+    client_id: IdOption = "",
+    user: UserOption = None,
+    password_file: PasswordFileOption = None,
+    tls_ca: TlsOption = None,
+    retry: RetryOption = 60,
+) -> None:
+    """Publish, and end when the broker has acknowledged everything (exit code 0)."""
+    if not topic or "+" in topic or "#" in topic:
+        raise UsageError(f'"{topic}": expected a topic without + and #')
+    password = _password(user, password_file)
+
+    async def work() -> None:
+        # QoS 2 goes on where it was only if the broker keeps the session; QoS 1 may simply be sent again.
+        expiry_s = _RESUME_S if qos == 2 else 0
+        link = Link(
+            host, port, client_id=client_id, clean=qos < 2, expiry_s=expiry_s,
+            username=user, password=password, tls=_tls(tls_ca),
+        )  # fmt: skip
+        await link.open()
+        try:
+            await _while_open(link, _publish_all(link, topic, message, qos, retain), retry, [], 0)
+        finally:
+            await link.close(end_session=True)
+
+    _run(work())
+
+
+async def _publish_all(link: Link, topic: str, message: str | None, qos: int, retain: bool) -> None:
+    """One message, or the lines of the input. Raises RefusedError for the first that the broker refused."""
+    waiting: list[asyncio.Future[int]] = []
+    if message is not None:
+        waiting.append(await link.publish(topic, message.encode(), qos, retain))
+    else:
+        while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+            waiting.append(await link.publish(topic, line.rstrip(b"\r\n"), qos, retain))
+            waiting = [future for future in waiting if not _is_acknowledged(link, topic, future)]
+    for future in waiting:
+        await future
+        _is_acknowledged(link, topic, future)
+
+
+def _is_acknowledged(link: Link, topic: str, future: "asyncio.Future[int]") -> bool:
+    if not future.done():
+        return False
+    if future.result() >= 0x80:
+        raise RefusedError(f"{link.where}: message to {topic} refused (reason code 0x{future.result():02x})")
+    return True
+
+
+@final
+class _Printer:
+    """Writes deliveries to the output, at most ``count`` of them."""
+
+    def __init__(self, count: int | None, verbose: bool) -> None:
+        self.left = count
+        self.verbose = verbose
+        self.ended = asyncio.Event()
+        self.broken = ""
+
+    def __call__(self, topic: str, payload: bytes, retained: bool) -> bool:
+        """Whether the message is out: only then it is acknowledged."""
+        if self.ended.is_set():
+            return False
+        try:
+            prefix = topic.encode() + b" " if self.verbose else b""
+            sys.stdout.buffer.write(prefix + payload + b"\n")
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            self.broken = error.strerror or str(error)
+            self.ended.set()
+            return False
+        if self.left is not None:
+            self.left -= 1
+            if self.left <= 0:
+                self.ended.set()
+        return True
+
+
+def sub(
+    filters: list[str],
+    qos: QosOption = 1,
+    persistent: Annotated[
+        bool, typer.Option("--persistent", help="Keep the session: what comes while away waits. Needs --id.")
+    ] = False,
+    expiry: Annotated[str, typer.Option("--expiry", help="How long a kept session waits: 2h, 7d, never.")] = "7d",
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=0, help="Leave after so many messages; 0 = once subscribed.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", "-w", min=0, help="Leave after so many seconds.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the topic before each message.")] = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 1883,
+    client_id: IdOption = "",
+    user: UserOption = None,
+    password_file: PasswordFileOption = None,
+    tls_ca: TlsOption = None,
+    retry: RetryOption = 60,
+) -> None:
+    """Subscribe and print what comes, until Ctrl-C; a message is acknowledged once it is printed."""
+    if persistent and not client_id:
+        raise UsageError("--persistent: expected --id too, since the session is found again by its client id")
+    span = Duration(1, words={"never": NEVER})
+    try:
+        expiry_s = span.parse(expiry) if persistent else 0
+    except ValueError:
+        raise UsageError(f'--expiry "{expiry}": expected {span.allowed}') from None
+    password = _password(user, password_file)
+
+    async def work() -> None:
+        printer = _Printer(count, verbose)
+        link = Link(
+            host, port, client_id=client_id, clean=not persistent, expiry_s=expiry_s,
+            username=user, password=password, tls=_tls(tls_ca), deliver=printer,
+        )  # fmt: skip
+        if count == 0:
+            printer.ended.set()
+        await link.open()
+        try:
+            await link.subscribe(filters, qos)
+            await _while_open(link, _until(printer.ended, timeout), retry, filters, qos)
+        finally:
+            await link.close()
+        if printer.broken:
+            raise RefusedError(f"the output cannot be written: {printer.broken}")
+
+    _run(work())
+
+
+async def _until(ended: asyncio.Event, seconds: float | None) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await ended.wait()
+    except TimeoutError:
+        pass
+
+
+async def _while_open(
+    link: Link, work: Coroutine[object, object, None], retry_s: float, filters: list[str], qos: int
+) -> None:
+    """Do the work, connecting again whenever the connection is lost. Raises what ends it early."""
+
+    async def hold() -> None:
+        while True:
+            await link.lost.wait()
+            typer.echo(f"forebay: {link.lost_reason()}; trying again", err=True)
+            await link.reopen(retry_s)
+            try:
+                if filters:
+                    await link.subscribe(filters, qos, again=True)
+            except LostError:
+                if not link.lost.is_set():
+                    raise
+
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(hold())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _password(user: str | None, file: Path | None) -> bytes | None:
+    if user is None:
+        if file is not None:
+            raise UsageError("--password-file: expected --user too")
+        return None
+    return read_password(file, f"Password for {user}")
+
+
+def _tls(ca: Path | None) -> ssl.SSLContext | None:
+    if ca is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except OSError as error:
+        raise UsageError(f"{ca}: cannot be used as a CA: {error.strerror or error}") from None
+
+
+def _run(work: Coroutine[object, object, None]) -> None:
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    except LostError as error:
+        typer.echo(f"forebay: {error}", err=True)
+        raise typer.Exit(3) from None
+    except RefusedError as error:
+        typer.echo(f"forebay: {error}", err=True)
+        raise typer.Exit(1) from None
