@@ -58,10 +58,7 @@ def _identifier(reader: Reader, carries: i64, seen: i64, repeatable: i64) -> i64
 
 
 def _repeatable(packet_type: int) -> i64:
-    bits: i64 = BITS[USER_PROPERTY]
-    if packet_type == packets.PUBLISH:
-        bits |= BITS[SUBSCRIPTION_IDENTIFIER]
-    return bits
+    return BITS[USER_PROPERTY] | (BITS[SUBSCRIPTION_IDENTIFIER] if packet_type == packets.PUBLISH else 0)
 
 
 def _number(reader: Reader, identifier: i64, data_type: int) -> int:
@@ -69,7 +66,7 @@ def _number(reader: Reader, identifier: i64, data_type: int) -> int:
     if data_type == TYPE_FLAG:
         value = reader.u8()
         if value > 1:
-            raise ProtocolError(f"property {identifier} is neither 0 nor 1")
+            raise ProtocolError(f"property {identifier} is not 0 or 1")
     elif data_type == TYPE_TWO:
         value = reader.u16()
     elif data_type == TYPE_FOUR:

@@ -225,6 +225,18 @@ def test_buffered_while_nobody_asks() -> None:
     assert decoder.buffered == 0
 
 
+def test_a_small_packet_behind_a_big_one_that_came_in_parts() -> None:
+    big = publish("a", bytes(500))
+    decoder = fed(big[:100], 4)
+    assert decoder.next() is None
+    decoder.feed(big[100:])
+    assert isinstance(decoder.next(), Publish)
+    decoder.feed(b"\xc0\x00")
+    decoder.feed(b"\xc0\x00")
+    assert isinstance(decoder.next(), packets.Pingreq)
+    assert isinstance(decoder.next(), packets.Pingreq)
+
+
 def test_buffered_of_a_part() -> None:
     decoder = fed(STREAM + b"\x30\x05ab")
     for _ in range(7):
