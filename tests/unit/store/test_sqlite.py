@@ -1,0 +1,295 @@
+"""What a commit carries comes back after a restart, whole or not at all."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.core.batch import Batch
+from gateway.store.errors import StoreError
+from gateway.store.sqlite import Store
+from tests.unit.store.opened import WAIT_S, Opened
+
+Open = Callable[..., Opened]
+
+
+def full_batch(number: int = 1) -> Batch:
+    batch = Batch(number)
+    batch.segment_id, batch.segment_last = 10, 12
+    batch.targets, batch.records = b"\x00targets\xff", os.urandom(20_000)
+    batch.sessions = [(1, "press-4", 0, 0xFFFFFFFF, 0), (2, "$share/g/\u00e9\U0001f600\"'", 1, 60, 2**62)]
+    batch.cursors = {1: b"\x00\x01state", 2: b""}
+    batch.subscriptions = [(1, "plant/+/temp", 0x2D, 0), (1, "a/\\b", 1, 268_435_455), (2, "#", 0, 3)]
+    batch.retained = {"plant/1": b"\x00" * 300, "plant/2": b"x"}
+    batch.wills = {"press-4": os.urandom(5000)}
+    batch.counters = [(0, "dropped.disk", 3), (1, "matched", 2**40)]
+    batch.meta = {"clock.boot_id": "abc", "clock.offset_ms": -5, "next": 2**62}
+    return batch
+
+
+def test_every_table_comes_back(opened: Open) -> None:
+    first, batch = opened(), full_batch()
+    assert first.snapshot.sessions == []
+    assert first.commit(batch) is None
+    first.close()
+    snapshot = opened().snapshot
+    assert snapshot.sessions == batch.sessions
+    assert snapshot.cursors == batch.cursors
+    assert sorted(snapshot.subscriptions) == sorted(batch.subscriptions)
+    assert dict(snapshot.retained) == batch.retained
+    assert dict(snapshot.wills) == batch.wills
+    assert snapshot.counters == batch.counters
+    assert batch.meta.items() <= snapshot.meta.items()
+    assert snapshot.segments == [(10, 12, batch.targets)]
+    assert snapshot.damage == []
+
+
+def test_records_are_read_in_the_order_asked_for(opened: Open) -> None:
+    one, records = opened(), {}
+    for number in range(1, 4):
+        batch = Batch(number)
+        batch.segment_id = batch.segment_last = number * 100
+        batch.records = records[number * 100] = os.urandom(9000)
+        assert one.commit(batch) is None
+    assert one.read(300, 100, 999) == [(300, records[300]), (100, records[100]), (999, b"")]
+    assert one.store.stats().damaged == 0
+    one.close()
+    again = Store(one.store._path, on_done=lambda *_: None, on_read=lambda *_: None)
+    again.open()
+    assert again.read_now([200]) == [(200, records[200])]
+    again.close()
+
+
+def test_a_batch_deletes_before_it_inserts(opened: Open) -> None:
+    one = opened()
+    assert one.commit(full_batch()) is None
+    batch = Batch(2)
+    batch.dead_segments = [10]
+    batch.gone = [1]
+    batch.sessions = [(1, "press-5", 0, 5, 6), (9, "$share/g/\u00e9\U0001f600\"'", 1, 61, 0)]
+    batch.cursors = {1: b"new"}
+    batch.unsubscribed = [(2, "#"), (1, "plant/+/temp")]
+    batch.subscriptions = [(1, "plant/+/temp", 1, 0)]
+    batch.retained = {"plant/1": None, "plant/2": b"y"}
+    batch.wills = {"press-4": None, "press-5": b"w"}
+    batch.counters = [(1, "matched", 1)]
+    batch.meta = {"next": 7}
+    assert one.commit(batch) is None
+    one.close()
+    snapshot = opened().snapshot
+    assert snapshot.segments == []
+    assert snapshot.sessions == batch.sessions  # session 2 gave its client id up to session 9
+    assert snapshot.cursors == {1: b"new", 2: b""}
+    assert snapshot.subscriptions == batch.subscriptions
+    assert snapshot.retained == [("plant/2", b"y")]
+    assert snapshot.wills == [("press-5", b"w")]
+    assert snapshot.counters == [(0, "dropped.disk", 3), (1, "matched", 1)]
+    assert snapshot.meta["next"] == 7
+
+
+def test_the_newest_row_wins_within_a_batch(opened: Open) -> None:
+    one, batch = opened(), Batch(1)
+    batch.sessions = [(1, "a", 0, 1, 0), (1, "a", 0, 2, 0)]
+    batch.counters = [(0, "n", 1), (0, "n", 2)]
+    assert one.commit(batch) is None
+    one.close()
+    snapshot = opened().snapshot
+    assert (snapshot.sessions, snapshot.counters) == ([(1, "a", 0, 2, 0)], [(0, "n", 2)])
+
+
+def test_the_file_is_synced_as_promised(opened: Open) -> None:
+    for durability, level in (("fsync", 2), ("os", 1)):
+        one = opened(durability=durability)
+        connection = one.store._connection
+        assert connection is not None
+        assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        one.close()
+
+
+WRITER = """
+import os, sys, threading
+from pathlib import Path
+from gateway.core.batch import Batch
+from gateway.store.sqlite import Store
+
+def submit(number):
+    batch = Batch(number)
+    batch.segment_id = batch.segment_last = number
+    batch.targets, batch.records = number.to_bytes(8, "big"), number.to_bytes(8, "big") * 2000
+    batch.cursors = {sid: number.to_bytes(8, "big") for sid in range(50)}
+    batch.meta = {"number": number}
+    store.submit(batch)
+
+def on_done(number, reason):
+    assert reason is None, reason
+    os.write(1, b"%d\\n" % number)
+    submit(number + 1)
+
+store = Store(Path(sys.argv[1]), on_done=on_done, on_read=lambda token, segments: None)
+store.open()
+store.start()
+submit(1)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.13, 0.31])
+def test_kill_9_loses_nothing_reported_and_halves_nothing(opened: Open, path: Path, after_s: float) -> None:
+    root = Path(__file__).parents[3]
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, cwd=root) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first == b"1\n"
+        time.sleep(after_s)
+        process.send_signal(signal.SIGKILL)
+        rest = process.stdout.read()
+    reported = [int(line) for line in (first + rest).splitlines()][-1]
+    one = opened()
+    number = one.snapshot.meta["number"]
+    assert isinstance(number, int)
+    assert number in (reported, reported + 1)
+    assert one.snapshot.damage == []
+    assert [segment for segment, _, _ in one.snapshot.segments] == list(range(1, number + 1))
+    assert set(one.snapshot.cursors.values()) == {number.to_bytes(8, "big")}
+    assert all(records == segment.to_bytes(8, "big") * 2000 for segment, records in one.read(*range(1, number + 1)))
+
+
+FULL = """
+import resource, sys, queue
+from pathlib import Path
+from gateway.core.batch import Batch
+from gateway.store.sqlite import Store
+
+done = queue.Queue()
+store = Store(Path(sys.argv[1]), on_done=lambda number, reason: done.put((number, reason)), on_read=lambda *_: None)
+store.open()
+store.start()
+
+def commit(number, size):
+    batch = Batch(number)
+    batch.segment_id = batch.segment_last = number
+    batch.records = b"r" * size
+    batch.meta = {"number": number}
+    store.submit(batch)
+    return done.get(timeout=20)
+
+assert commit(1, 1000) == (1, None)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, -1))
+number, reason = commit(2, 1_000_000)
+assert number == 2 and reason and "\\n" not in reason, reason
+assert store.stats().failed_commits == 1 and store.stats().last_error
+assert commit(3, 1000) == (3, None), "a small one still fits"
+number, reason = commit(4, 1_000_000)
+assert reason
+resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+assert commit(4, 1_000_000) == (4, None)
+assert store.stats().last_error == ""
+store.close()
+"""
+
+
+def test_a_write_that_fails_applies_nothing_and_the_next_works(opened: Open, path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FULL, str(path)], check=True, cwd=Path(__file__).parents[3], timeout=60)
+    snapshot = opened().snapshot
+    assert [segment for segment, _, _ in snapshot.segments] == [1, 3, 4]
+    assert snapshot.meta["number"] == 4
+    assert snapshot.damage == []
+
+
+def test_below_the_free_space_floor_only_messages_are_refused(opened: Open) -> None:
+    one = opened(min_free_bytes=1 << 60)
+    batch = Batch(1)
+    batch.segment_id = batch.segment_last = 1
+    batch.records = b"x"
+    reason = one.commit(batch)
+    assert reason is not None
+    assert reason.startswith("disk full: ")
+    batch = Batch(2)
+    batch.dead_segments, batch.cursors = [1], {1: b"s"}
+    assert one.commit(batch) is None
+    one.close()
+    snapshot = opened().snapshot
+    assert (snapshot.segments, snapshot.cursors) == ([], {1: b"s"})
+
+
+def test_a_batch_that_cannot_be_packed_is_answered(opened: Open) -> None:
+    one, batch = opened(), Batch(1)
+    batch.sessions = [(1, "a", 0, object(), 0)]  # type: ignore[list-item]
+    assert one.commit(batch) is not None
+    assert one.commit(full_batch(2)) is None
+
+
+def test_a_second_broker_is_refused_by_pid(opened: Open, path: Path) -> None:
+    one = opened()
+    with pytest.raises(StoreError, match=f"in use by another broker \\(pid {os.getpid()}\\)") as error:
+        opened()
+    assert "\n" not in str(error.value)
+    one.close()
+    opened()
+
+
+def test_a_directory_that_cannot_be_made_or_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "forebay.db", Path("/proc/forebay.db")):
+        store = Store(path, on_done=lambda *_: None, on_read=lambda *_: None)
+        with pytest.raises(StoreError) as error:
+            store.open()
+        assert "\n" not in str(error.value)
+        assert str(path.parent) in str(error.value)
+
+
+def test_a_damaged_segment_is_empty_counted_and_costs_no_other(opened: Open, path: Path) -> None:
+    one = opened()
+    for number in (1, 2):
+        batch = Batch(number)
+        batch.segment_id = batch.segment_last = number
+        batch.records = bytes([number]) * 50_000
+        assert one.commit(batch) is None
+    one.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE segment SET records = zeroblob(50000) WHERE id = 1")
+    connection.close()
+    one = opened()
+    assert one.read(1, 2) == [(1, b""), (2, b"\x02" * 50_000)]
+    assert one.store.stats().damaged == 1
+
+
+def test_a_drained_file_shrinks_and_the_log_stays_small(opened: Open, path: Path) -> None:
+    one = opened()
+    for number in range(1, 33):
+        batch = Batch(number)
+        batch.segment_id = batch.segment_last = number
+        batch.records = os.urandom(1_000_000)
+        assert one.commit(batch) is None
+    stats = one.store.stats()
+    assert path.with_name("forebay.db-wal").stat().st_size < 8_000_000
+    assert stats.commits == 32
+    assert 32_000_000 < stats.bytes_written < 100_000_000
+    batch = Batch(33)
+    batch.dead_segments = list(range(1, 33))
+    assert one.commit(batch) is None
+    deadline = time.monotonic() + WAIT_S
+    while path.stat().st_size > 6_000_000 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert path.stat().st_size < 6_000_000
+    assert one.store.stats().used_bytes < 3_000_000
+    assert one.store.stats().file_bytes < 16_000_000
+
+
+def test_the_figures_of_a_commit(opened: Open) -> None:
+    one = opened()
+    assert one.commit(full_batch()) is None
+    stats = one.store.stats()
+    assert stats.commits == 1
+    assert 0 < stats.last_commit_ms <= stats.max_commit_ms
+    assert 0 < stats.p50_commit_ms <= stats.p99_commit_ms <= stats.max_commit_ms
+    assert stats.free_bytes > 0
+    assert stats.used_bytes >= 4096
