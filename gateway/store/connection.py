@@ -1,8 +1,11 @@
 """Opening a connection the way the store needs it, and what an SQLite error means."""
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+
+Connect = Callable[[], sqlite3.Connection]
 
 PAGE_BYTES: Final = 4096
 # a net only: the writer checkpoints earlier, between two commits instead of inside one
@@ -25,8 +28,9 @@ def connect(path: Path, durability: str, cache_bytes: int) -> sqlite3.Connection
     """
     connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        if connection.execute("PRAGMA page_count").fetchone()[0] == 0:  # on an old file the second would be a write
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'fsync' else 'NORMAL'}")
         connection.execute(f"PRAGMA cache_size = -{max(cache_bytes // 1024, 64)}")

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final, final
 
-from gateway.store.connection import one_line
+from gateway.store.connection import Connect, one_line
 from gateway.store.load import read_segments
 
 _log: Final = logging.getLogger("forebay.store")
 
-Connect = Callable[[], sqlite3.Connection]
 OnRead = Callable[[int, list[tuple[int, bytes]]], None]
 
 

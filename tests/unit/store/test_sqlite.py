@@ -50,7 +50,7 @@ def test_every_table_comes_back(opened: Open) -> None:
     assert snapshot.damage == []
 
 
-def test_records_are_read_in_the_order_asked_for(opened: Open) -> None:
+def test_records_are_read_in_the_order_asked_for(opened: Open, path: Path) -> None:
     one, records = opened(), {}
     for number in range(1, 4):
         batch = Batch(number)
@@ -60,7 +60,7 @@ def test_records_are_read_in_the_order_asked_for(opened: Open) -> None:
     assert one.read(300, 100, 999) == [(300, records[300]), (100, records[100]), (999, b"")]
     assert one.store.stats().damaged == 0
     one.close()
-    again = Store(one.store._path, on_done=lambda *_: None, on_read=lambda *_: None)
+    again = Store(path, on_done=lambda *_: None, on_read=lambda *_: None)
     again.open()
     assert again.read_now([200]) == [(200, records[200])]
     again.close()
@@ -101,17 +101,6 @@ def test_the_newest_row_wins_within_a_batch(opened: Open) -> None:
     one.close()
     snapshot = opened().snapshot
     assert (snapshot.sessions, snapshot.counters) == ([(1, "a", 0, 2, 0)], [(0, "n", 2)])
-
-
-def test_the_file_is_synced_as_promised(opened: Open) -> None:
-    for durability, level in (("fsync", 2), ("os", 1)):
-        one = opened(durability=durability)
-        connection = one.store._connection
-        assert connection is not None
-        assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
-        one.close()
 
 
 WRITER = """

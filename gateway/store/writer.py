@@ -1,0 +1,220 @@
+"""The thread that commits: one batch at a time, checkpoints between commits, and tidies while nobody writes."""
+
+import contextlib
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Final, final
+
+from gateway.core.batch import Batch
+from gateway.store import apply
+from gateway.store.connection import PAGE_BYTES, Connect, is_corrupt, one_line
+from gateway.store.stats import CommitTimes, StoreStats, WriteMeter
+
+_log: Final = logging.getLogger("forebay.store")
+
+_CHECKPOINT_BYTES: Final = 4 * 1024 * 1024  # of the write-ahead log
+_IDLE_S: Final = 1.0
+_VACUUM_PAUSE_S: Final = 0.02
+_VACUUM_PAGES: Final = 512  # freed in one go, while idle
+_SLACK_PAGES: Final = 1024  # free pages that stay in the file: they will be needed again
+_GAUGE_S: Final = 0.2
+
+# beside the database: the next start checks the whole file
+SUSPECT: Final = ".suspect"
+
+OnDone = Callable[[int, str | None], None]
+
+
+@final
+class Writer:
+    """Owns the connection that writes. After any failure it is dropped and opened anew."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, connect: Connect, path: Path, min_free_bytes: int, on_done: OnDone
+    ) -> None:
+        """``connection`` is a fresh one; ``connect`` opens another. Raises sqlite3.Error."""
+        self._connection: sqlite3.Connection | None = connection
+        self._connect = connect
+        self._directory = path.parent
+        self._suspect = path.with_name(path.name + SUSPECT)
+        self._min_free_bytes = min_free_bytes
+        self._on_done = on_done
+        self._jobs: SimpleQueue[Batch | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._times = CommitTimes()
+        self._meter = WriteMeter()
+        self._commits = 0
+        self._failed = 0
+        self._last_error = ""
+        self._wal_mark = 0  # the meter at the last checkpoint
+        self._gauged_at = 0.0
+        self._pages_used = 0
+        self._free_bytes = 0
+        apply.prepare(connection)
+        self._gauge()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, batch: Batch) -> None:
+        """Commit one batch; ``on_done`` hears of it on the writer's thread."""
+        self._jobs.put(batch)
+
+    def close(self) -> None:
+        """Finish what was submitted; as the last connection this writes the log back and removes it."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def report(self, stats: StoreStats) -> None:
+        """Fill in the writer's figures."""
+        stats.used_bytes = self._pages_used * PAGE_BYTES + self._wal_bytes()
+        stats.free_bytes = self._free_bytes
+        stats.commits = self._commits
+        stats.failed_commits = self._failed
+        stats.last_error = self._last_error
+        stats.last_commit_ms = self._times.last_ms
+        stats.max_commit_ms = self._times.max_ms
+        stats.p50_commit_ms = self._times.percentile(50)
+        stats.p99_commit_ms = self._times.percentile(99)
+        stats.bytes_written = self._meter.last
+
+    def _run(self) -> None:
+        self._meter.attach()
+        wait: float | None = None
+        while True:
+            try:
+                batch = self._jobs.get(timeout=wait)
+            except Empty:
+                wait = self._tidy()
+                continue
+            if batch is None:
+                break
+            reason = self._commit(batch)
+            self._on_done(batch.number, reason)
+            self._after_commit()
+            wait = _IDLE_S
+        self._meter.detach()
+
+    def _commit(self, batch: Batch) -> str | None:
+        started = time.perf_counter()
+        try:
+            refusal = self._refusal(batch)
+            if refusal is None:
+                if self._connection is None:
+                    self._reopen()
+                assert self._connection is not None
+                self._connection.execute(apply.APPLY, apply.parameters(batch))
+        except Exception as error:  # whatever it was, the caller must hear of its batch
+            refusal = one_line(error)
+            if not isinstance(error, (sqlite3.Error, OSError)):
+                _log.exception("a batch could not be written")
+            self._distrust(error)
+        if refusal is not None:
+            self._failed += 1
+            self._last_error = refusal
+            return refusal
+        self._times.add((time.perf_counter() - started) * 1000.0)
+        self._commits += 1
+        self._last_error = ""
+        return None
+
+    def _refusal(self, batch: Batch) -> str | None:
+        if not self._min_free_bytes or not batch.segment_id:
+            return None
+        left = _free_bytes(self._directory) - len(batch.records) - len(batch.targets)
+        if left >= self._min_free_bytes:
+            return None
+        return f"disk full: {max(left, 0)} bytes would be left, at least {self._min_free_bytes} must stay free"
+
+    def _distrust(self, error: Exception) -> None:
+        """Drop the connection after a failure: what a failed fsync left in its caches cannot be relied on."""
+        if is_corrupt(error):
+            with contextlib.suppress(OSError):
+                self._suspect.touch()
+        try:
+            self._reopen()
+        except (sqlite3.Error, OSError) as again:
+            _log.warning("the database cannot be opened again yet: %s", one_line(again))
+
+    def _reopen(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        connection = self._connect()
+        try:
+            apply.prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _after_commit(self) -> None:
+        self._meter.read()
+        if self._last_error or self._wal_bytes() >= _CHECKPOINT_BYTES:
+            # after a failure too: on a full disk the next commit can then write over the log from its start
+            self._checkpoint()
+        if time.monotonic() - self._gauged_at >= _GAUGE_S:
+            self._gauge()
+
+    def _checkpoint(self) -> None:
+        if self._connection is None:
+            return
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._wal_mark = self._meter.read()
+        except sqlite3.Error as error:
+            # nothing is lost: the log keeps what could not be written back
+            self._last_error = f"checkpoint: {one_line(error)}"
+            _log.warning("%s", self._last_error)
+            self._distrust(error)
+
+    def _tidy(self) -> float | None:
+        """Give free pages back while nobody writes; the seconds until it wants to go on, None when done."""
+        free = self._gauge()
+        if self._connection is None or free <= _SLACK_PAGES:
+            return None
+        try:
+            # its rows have no columns, which makes execute() stop after the first page
+            self._connection.executescript(f"PRAGMA incremental_vacuum({min(_VACUUM_PAGES, free - _SLACK_PAGES)})")
+        except sqlite3.Error as error:
+            self._last_error = f"vacuum: {one_line(error)}"
+            self._distrust(error)
+            return None
+        self._checkpoint()  # only this shortens the file
+        return _VACUUM_PAUSE_S
+
+    def _gauge(self) -> int:
+        """Refresh the gauges; the number of free pages in the file."""
+        self._gauged_at = time.monotonic()
+        free = 0
+        try:
+            self._free_bytes = _free_bytes(self._directory)
+            if self._connection is not None:
+                pages, free = self._connection.execute(
+                    "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
+                ).fetchone()
+                self._pages_used = pages - free
+        except (sqlite3.Error, OSError) as error:
+            _log.warning("the size of the store cannot be read: %s", one_line(error))
+        return free
+
+    def _wal_bytes(self) -> int:
+        return self._meter.last - self._wal_mark
+
+
+def _free_bytes(directory: Path) -> int:
+    figures = os.statvfs(directory)
+    return figures.f_bavail * figures.f_frsize
