@@ -1,0 +1,317 @@
+"""The wiring: builds the parts, carries the router's output to disk and sockets, ticks, reloads, shuts down."""
+
+import asyncio
+import logging
+import signal
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, final
+
+import gateway.core.router
+from gateway import __version__, process
+from gateway.auth import AuthError, Passwords
+from gateway.core.router import Router
+from gateway.log import Log, LogHandler
+from gateway.net.admission import Admission
+from gateway.net.connection import Turn
+from gateway.net.control import CommandError, ControlServer
+from gateway.net.listeners import Listener, ListenError, bind, is_loopback
+from gateway.net.tls import TlsError, server_context
+from gateway.settings import Settings, SettingsError
+from gateway.store.clock import boottime_ms, ntp_synchronised
+from gateway.store.errors import StoreError
+from gateway.store.pump import StorePump
+from gateway.store.sqlite import Store
+
+DRAIN_S: Final = 8.0  # for peers and disk, after SIGTERM
+STORE_CLOSE_S: Final = 1.0
+TICK_MS_MIN: Final = 10  # what is due but waits for the disk must not spin the loop
+WATERMARK_BYTES_MAX: Final = 262_144
+NEXT_START: Final = ("listen", "listeners_tls", "data_dir", "durability", "password_file", "store_min_free_bytes")
+
+
+class StartError(Exception):
+    """The broker cannot serve; the text is one line."""
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT.
+
+    Returns the exit status: 0, or 1 with one line on stderr when the broker
+    cannot start (address, data directory, database, certificate, users).
+    """
+    log = Log(sys.stderr, settings.log_level)
+    logging.getLogger().addHandler(LogHandler(log))
+    try:
+        with asyncio.Runner(loop_factory=process.loop_factory()) as runner:
+            return runner.run(Broker(settings, log).serve())
+    except (StartError, StoreError, ListenError, TlsError, AuthError) as e:
+        log.error(str(e))
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+@final
+class Broker:
+    """One serving broker. Everything in it runs on the event loop."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self._settings = settings
+        self._log = log
+        self._listeners: list[Listener] = []
+        self._stopping = asyncio.Event()
+        self._pump = StorePump(self.now, log)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def now(self) -> int:
+        """Gateway time, ms."""
+        return boottime_ms() + self._pump.offset_ms
+
+    async def serve(self) -> int:
+        """Start, serve until told to stop, shut down; returns the exit status."""
+        for note in self._settings.notes:
+            self._log.warning(note)
+        process.raise_descriptor_limit()
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._on_loop_exception)
+        control = await self._start()
+        process.settle()
+        for listener in self._listeners:
+            listener.start()
+        self._log.info(
+            f"forebay {__version__} listening on {', '.join(map(str, self._listeners))} "
+            f"({'compiled' if compiled() else 'interpreted'}), data in {self._settings.data_dir}"
+        )
+        await self._stopping.wait()
+        await self._drain()
+        control.close()
+        self._close_store()
+        return 0
+
+    async def _start(self) -> ControlServer:
+        """Everything up to accepting; what can fail for want of a right or a port comes before the long load."""
+        settings = self._settings
+        sockets = [(sock, False) for host, port in settings.listen for sock in bind(host, port)]
+        sockets += [(sock, True) for host, port in settings.listeners_tls for sock in bind(host, port)]
+        tls = self._tls_context(settings)
+        _writable(settings.data_dir)
+        self._passwords = Passwords(settings.passwords)
+        self._load()
+        self._turn = Turn(self._router, self.now, self._loop.call_soon, self._after_turn, self._on_fault)
+        self._pump.start(self._store, self._router, self._turn.touch)
+        self._admission = Admission(self._turn)
+        for sock, is_tls in sockets:
+            self._listeners.append(Listener(sock, self._turn, self._log, tls=tls if is_tls else None))
+        self._apply(settings)
+        try:
+            control = await ControlServer.start(settings.control_socket, self._on_command)
+        except OSError as e:
+            raise StartError(f"{settings.control_socket}: {e.strerror or e}") from e
+        self._started_ms = self.now()
+        for number, action in ((signal.SIGTERM, self._on_stop), (signal.SIGINT, self._on_stop)):
+            self._loop.add_signal_handler(number, action)
+        self._loop.add_signal_handler(signal.SIGHUP, self._reload)
+        self._tick()
+        return control
+
+    def _load(self) -> None:
+        """Open the store and give the router what it held."""
+        settings = self._settings
+        self._store = Store(
+            settings.data_dir / "forebay.db",
+            durability=settings.durability,
+            min_free_bytes=settings.store_min_free_bytes,
+            on_done=self._pump.on_done,
+            on_read=self._pump.on_read,
+        )
+        snapshot = self._store.open()
+        self._pump.restore(snapshot.meta)
+        now = self.now()
+        self._router = Router(settings.limits(), snapshot, now, process.chance(), __version__)
+        self._router.finish_load(self._store.read_now(self._router.needed_segments()), now)
+
+    def _apply(self, settings: Settings) -> None:
+        """What may change while serving, besides the router's limits."""
+        self._settings = settings
+        self._log.level = settings.log_level
+        self._turn.high_water_bytes = min(WATERMARK_BYTES_MAX, max(settings.limits().out_high_bytes // 2, 4096))
+        users = settings.passwords.exists()
+        self._admission.verify = self._passwords.verify if users else None
+        for line in self._passwords.damage:
+            self._log.warning(line)
+        for listener in self._listeners:
+            listener.anonymous = settings.allow_anonymous == "true" or (
+                settings.allow_anonymous == "auto" and is_loopback(listener.host)
+            )
+            if not users and not listener.anonymous:
+                self._log.warning(f"{listener} admits nobody: no users in {settings.passwords} (forebay user add NAME)")
+
+    def _tls_context(self, settings: Settings) -> ssl.SSLContext | None:
+        if not settings.listeners_tls:
+            return None
+        assert settings.tls_cert is not None
+        assert settings.tls_key is not None
+        return server_context(settings.tls_cert, settings.tls_key, settings.tls_min_version)
+
+    def _after_turn(self) -> None:
+        self._pump.run()
+        self._admission.run()
+        for line in self._router.take_log():
+            self._log.noise(_kind(line), line)
+
+    def _tick(self) -> None:
+        now = self.now()
+        due = now + 1000
+        try:
+            due = self._router.on_tick(now)
+        finally:  # a defect in one tick must not be the end of all ticks
+            self._timer = self._loop.call_later(min(max(due - now, TICK_MS_MIN), 1000) / 1000, self._tick)
+        self._turn.sweep(now)
+        self._pump.tick(now)
+        self._log.sweep()
+        self._turn.touch()
+
+    def _reload(self) -> None:
+        """SIGHUP. What is wrong is told in one line and changes nothing."""
+        old = self._settings
+        try:
+            new = old.reload()
+            tls = self._tls_context(new) if any(listener.tls is not None for listener in self._listeners) else None
+            self._passwords.reload()
+        except (SettingsError, TlsError, AuthError) as e:
+            self._log.error(f"reload: {e}; everything stays as it was")
+            return
+        for name in NEXT_START:
+            if getattr(new, name) != getattr(old, name):
+                self._log.warning(f"reload: a new {name} counts from the next start")
+                setattr(new, name, getattr(old, name))
+        for listener in self._listeners:
+            if listener.tls is not None and tls is not None:
+                listener.tls = tls
+        self._router.reload(new.limits())
+        self._apply(new)
+        self._turn.touch()
+        self._log.info("reloaded: settings, users, certificates")
+
+    def _on_stop(self) -> None:
+        if self._stopping.is_set():
+            self._log.warning("second signal: quitting at once")
+            process.leave(1)
+        self._stopping.set()
+
+    async def _drain(self) -> None:
+        """Say goodbye, let peers and disk finish, but wait for nobody longer than DRAIN_S."""
+        self._log.info("stopping")
+        end = self._loop.time() + DRAIN_S
+        for listener in self._listeners:
+            listener.close()
+        self._admission.close()
+        await asyncio.sleep(0.01)  # for those that were accepted just now
+        self._router.shutdown(self.now())
+        if await self._until(lambda: self._pump.idle and not self._turn.open_connections, end):
+            self._pump.finish()
+            await self._until(lambda: self._pump.idle, end)
+        if not self._pump.idle or self._turn.open_connections:
+            left = "" if self._pump.idle else ", the last commit not on disk"
+            self._log.warning(f"stopped with {self._turn.open_connections} connections open{left}")
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _until(self, true: Callable[[], bool], end: float) -> bool:
+        """Run turns until this is true, or the loop's time is ``end``."""
+        while True:
+            self._turn.sweep(self.now())
+            self._turn.run()
+            if true():
+                return True
+            if self._loop.time() >= end:
+                return False
+            await asyncio.sleep(0.02)
+
+    def _close_store(self) -> None:
+        """A disk that hangs takes the store's thread with it: then leave without it."""
+        self._log.flush()
+        closing = threading.Thread(target=self._store.close, daemon=True)
+        closing.start()
+        closing.join(STORE_CLOSE_S)
+        if closing.is_alive():
+            process.leave(0)
+
+    def _on_command(self, command: dict[str, Any]) -> Any:
+        name, client_id, now = command.get("cmd"), command.get("client_id"), self.now()
+        if name == "status":
+            return self._status(now)
+        if name == "sessions":
+            return self._router.sessions(now)
+        if name not in ("session", "remove"):
+            raise CommandError(f"no such command: {name}")
+        if not isinstance(client_id, str):
+            raise CommandError(f"{name} needs a client_id")
+        if name == "session":
+            session = self._router.session(client_id, now)
+            if session is not None:
+                return session
+        elif self._router.remove_session(client_id, now):
+            self._turn.touch()
+            return True
+        raise CommandError(f"no session of {client_id}")
+
+    def _status(self, now: int) -> dict[str, Any]:
+        status, stats = self._router.status(now), self._store.stats()
+        store = status["store"]
+        assert isinstance(store, dict)
+        store["free_bytes"] = stats.free_bytes
+        store["file_bytes"] = stats.file_bytes
+        store["commits"] = stats.commits
+        store["failed_commits"] = stats.failed_commits
+        store["bytes_written"] = stats.bytes_written
+        store["damaged"] = stats.damaged
+        store["commit_ms_p50"] = stats.p50_commit_ms
+        store["commit_ms_p99"] = stats.p99_commit_ms
+        store["commit_ms_max"] = stats.max_commit_ms
+        store["error"] = store["error"] or stats.last_error or None
+        return {
+            **status,
+            "version": __version__,
+            "compiled": compiled(),
+            "uptime_s": (now - self._started_ms) // 1000,
+            "listeners": [str(listener) for listener in self._listeners],
+            "exact": self._pump.exact,
+            "clock": {"gateway_ms": now, "synchronised": ntp_synchronised()},
+        }
+
+    def _on_fault(self, peer: str, error: Exception) -> None:
+        self._log.defect(f"{peer} closed", error)
+
+    def _on_loop_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OSError):  # of one peer's socket
+            self._log.noise("socket error", f"socket error: {error}")
+        elif isinstance(error, Exception):
+            self._log.defect(str(context.get("message")), error)
+        else:
+            self._log.noise("event loop", f"event loop: {context.get('message')}")
+
+
+def compiled() -> bool:
+    """Whether the core runs as machine code; a failed build leaves it interpreted without a word."""
+    return not (gateway.core.router.__file__ or "").endswith(".py")
+
+
+def _kind(line: str) -> str:
+    """The first plain word: what lines that differ in a peer, a client or a number have in common."""
+    return next((word for word in line.split() if word.isalpha()), "core")
+
+
+def _writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as e:
+        raise StartError(f"data directory {folder}: {e.strerror}") from e

@@ -1,0 +1,369 @@
+"""The broker as a process: what it does with bad peers, signals, addresses, certificates and users."""
+
+import contextlib
+import os
+import re
+import resource
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from gateway.auth import Passwords
+from gateway.cli.control import RefusedError, ask
+from tests import wire_format as mqtt
+from tests.harness import Broker, free_port
+from tests.wire import Wire
+
+SERVER_SHUTTING_DOWN = 0x8B
+PACKET_TOO_LARGE = 0x95
+
+
+def wait_until(true: object, what: str, timeout: float = 5.0) -> None:
+    assert callable(true)
+    deadline = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def refusal(broker: Broker, log: Path, status: int = 1) -> str:
+    """The one line with which it does not start."""
+    broker.log_file = log
+    broker.start(wait=False)
+    assert broker.process is not None
+    assert broker.process.wait(20) == status, broker.log()
+    lines = broker.log().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One that stays; connections have 1.5 s to CONNECT."""
+    with Broker(tmp_path_factory.mktemp("broker") / "data", {"mqtt.connect_timeout": "1500ms"}) as started:
+        yield started
+        assert "defect" not in started.log()
+        assert "Traceback" not in started.log()
+
+
+# Starting
+
+
+def test_the_ready_line_says_where_and_how(broker: Broker) -> None:
+    wait_until(lambda: "listening" in broker.log(), "no ready line")
+    line = broker.log().splitlines()[0]
+    wanted = rf"INFO forebay [\d.]+ listening on 127\.0\.0\.1:{broker.port} \((compiled|interpreted)\), data in .*data"
+    assert re.fullmatch(wanted, line)
+
+
+def test_a_port_in_use_is_one_line(broker: Broker, tmp_path: Path) -> None:
+    line = refusal(Broker(tmp_path / "data", port=broker.port), tmp_path / "log")
+    assert line == f"ERROR cannot listen on 127.0.0.1:{broker.port}: Address already in use"
+
+
+def test_a_data_directory_in_use_is_one_line(broker: Broker, tmp_path: Path) -> None:
+    line = refusal(Broker(broker.data_dir, port=free_port()), tmp_path / "log")
+    assert f"pid {broker.pid}" in line
+
+
+def test_a_data_directory_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert str(tmp_path / "file") in refusal(Broker(tmp_path / "file" / "data"), tmp_path / "log")
+
+
+def test_an_address_of_another_machine_is_one_line(tmp_path: Path) -> None:
+    line = refusal(Broker(tmp_path / "data", arguments=["--listen", "192.0.2.1:1883"]), tmp_path / "log")
+    assert "192.0.2.1:1883" in line
+
+
+# Bad peers
+
+
+def stuffed(broker: Broker) -> Wire:
+    """A subscriber that reads nothing, with more on the way than its sockets hold."""
+    deaf = Wire.connect(broker.port, "deaf", version=5)
+    deaf.subscribe("flood")
+    with Wire.connect(broker.port, "source", version=5) as source:
+        for _ in range(100):
+            source.publish("flood", b"x" * 100_000)
+        source.ping()
+    return deaf
+
+
+def test_garbage_is_closed_and_others_go_on(broker: Broker) -> None:
+    with Wire.connect(broker.port, "steady") as steady:
+        for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 100, os.urandom(1000), b"\x10\xff\xff\xff\xff\x7f"):
+            with Wire.open(broker.port) as bad:
+                bad.send(garbage)
+                with contextlib.suppress(TimeoutError):
+                    while bad.read_packet(5) is not None:
+                        pass
+                assert bad.history[-1] == "< closed"
+        steady.ping()
+
+
+def test_half_a_packet_and_silence_ends_with_the_connect_timeout(broker: Broker) -> None:
+    with Wire.open(broker.port) as half:
+        half.send(mqtt.connect("half", 4)[:9])
+        started = time.monotonic()
+        half.expect_closed(4)
+        assert 1.0 < time.monotonic() - started < 3.5
+
+
+def test_a_flood_of_bad_packets_is_told_as_a_number(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker:
+        for _ in range(200):
+            with Wire.open(broker.port) as bad:
+                bad.send(b"\0\0")
+                bad.expect_closed()
+        assert broker.sigterm() == 0
+        assert len(broker.log().splitlines()) < 40
+        assert re.search(r"INFO .*: 1[89]\d more within 10 s", broker.log())
+
+
+def test_silent_connections_disturb_nobody(broker: Broker) -> None:
+    count = 3000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < count + 200:
+        count = hard - 200
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(count + 200, hard), hard))
+    silent: list[socket.socket] = []
+    try:
+        before = broker.rss_bytes()
+        with Wire.connect(broker.port, "steady") as steady:
+            slowest = 0.0
+            for number in range(count):
+                silent.append(socket.create_connection(("127.0.0.1", broker.port), 5))
+                if number % 100 == 0:
+                    started = time.monotonic()
+                    steady.ping()
+                    slowest = max(slowest, time.monotonic() - started)
+            assert slowest < 0.5
+            assert (broker.rss_bytes() - before) / count < 16_384
+            time.sleep(2.5)
+            steady.ping()
+        for sock in silent:
+            sock.settimeout(5)
+            assert sock.recv(100) == b""
+    finally:
+        for sock in silent:
+            sock.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_huge_packet_is_refused_with_its_reason_while_it_still_comes(broker: Broker) -> None:
+    with Wire.connect(broker.port, "huge", version=5) as wire:
+        wire.send(b"\x30" + mqtt.varint(256 * 1024 * 1024 - 10) + b"\0\4some")
+        with contextlib.suppress(OSError):
+            for _ in range(64):  # the sender has not noticed yet
+                wire.sock.sendall(b"\0" * 65_536)
+        wire.expect(mqtt.DISCONNECT, code=PACKET_TOO_LARGE)
+        wire.expect_closed()
+
+
+def test_out_of_descriptors_it_rests_and_comes_back(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker, contextlib.ExitStack() as sockets:
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (60, 60))
+        for _ in range(80):
+            sock = sockets.enter_context(socket.socket())
+            sock.connect(("127.0.0.1", broker.port))
+        wait_until(lambda: "accepts nobody for now" in broker.log(), broker.log())
+        used = broker.cpu_s()
+        time.sleep(2.5)
+        assert broker.cpu_s() - used < 0.5
+        assert broker.log().count("accepts nobody for now") == 1
+        sockets.close()
+        with Wire.connect(broker.port, "after"):
+            pass
+
+
+def descriptors(broker: Broker) -> int:
+    return len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
+
+
+def test_a_peer_that_stays_after_its_last_word_is_closed(broker: Broker) -> None:
+    with Wire.connect(broker.port, "same", version=5) as stays:
+        before = descriptors(broker)
+        with Wire.connect(broker.port, "same", version=5):
+            wait_until(lambda: descriptors(broker) == before, "still open", 4)
+            stays.expect(mqtt.DISCONNECT, code=0x8E)
+
+
+def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker:
+        time.sleep(0.3)  # the harness' own look is over
+        idle = descriptors(broker)
+        with stuffed(broker), Wire.connect(broker.port, "deaf", version=5):
+            started = time.monotonic()
+            wait_until(lambda: descriptors(broker) == idle + 1, "still open", 8)
+            assert time.monotonic() - started > 3
+
+
+# Signals
+
+
+def test_sigterm_says_goodbye_and_ends_well(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker:
+        with Wire.connect(broker.port, "five", version=5) as five, Wire.connect(broker.port, "four") as four:
+            started = time.monotonic()
+            assert broker.process is not None
+            broker.process.send_signal(signal.SIGTERM)
+            five.expect(mqtt.DISCONNECT, code=SERVER_SHUTTING_DOWN)
+            five.expect_closed()
+            four.expect_closed()
+            assert broker.process.wait(10) == 0
+            assert time.monotonic() - started < 3
+        assert not (broker.data_dir / "control.sock").exists()
+
+
+def test_sigterm_waits_for_no_deaf_peer(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker, stuffed(broker):
+        started = time.monotonic()
+        assert broker.sigterm() == 0
+        assert time.monotonic() - started < 10
+
+
+def test_a_second_signal_quits_at_once(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker, stuffed(broker):
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGINT)
+        wait_until(lambda: "stopping" in broker.log(), broker.log())
+        time.sleep(0.2)
+        started = time.monotonic()
+        broker.process.send_signal(signal.SIGTERM)
+        assert broker.process.wait(10) == 1
+        assert time.monotonic() - started < 1
+
+
+def test_sighup_takes_good_settings_and_keeps_the_old_for_bad_ones(tmp_path: Path) -> None:
+    config = tmp_path / "forebay.toml"
+    config.write_text("[mqtt]\nmax_topic_levels = 2\n")
+    with Broker(tmp_path / "data", arguments=["--config", str(config)]) as broker:
+        with Wire.connect(broker.port, "early", version=5) as early:
+            config.write_text("[mqtt]\nmax_topic_levels = 'many'\n")
+            broker.hangup()
+            wait_until(lambda: "ERROR reload" in broker.log(), broker.log())
+            config.write_text("[mqtt]\nmax_topic_levels = 4\n")
+            broker.hangup()
+            wait_until(lambda: "INFO reloaded" in broker.log(), broker.log())
+            early.subscribe("#")
+            early.publish("a/b/c/d", b"deep")
+            early.expect(mqtt.PUBLISH, topic="a/b/c/d")
+        assert broker.log().count("ERROR") == 1
+
+
+# Who may come in
+
+
+def test_users_and_anonymous(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker:
+        with Wire.connect(broker.port, "anonymous"), Wire.connect(broker.port, "named", username="x", password="y"):
+            pass
+        users = Passwords(broker.data_dir / "passwd")
+        users.add("ann", b"secret")
+        broker.hangup()
+        wait_until(lambda: "INFO reloaded" in broker.log(), broker.log())
+        Wire.connect(broker.port, "a", username="ann", password="secret").close()
+        Wire.connect(broker.port, "b", username="ann", password="wrong", code=4).close()
+        Wire.connect(broker.port, "c", username="bob", password="secret", version=5, code=0x86).close()
+        Wire.connect(broker.port, "d").close()
+
+
+def test_other_than_loopback_listeners_refuse_anonymous_clients(tmp_path: Path) -> None:
+    port = free_port()
+    with Broker(tmp_path / "data", arguments=["--listen", f"0.0.0.0:{port}"]) as broker:
+        assert "admits nobody: no users" in broker.log()
+        Wire.connect(port, "a", code=5).close()
+        Wire.connect(port, "b", version=5, code=0x87).close()
+        Wire.connect(port, "c", version=5, username="ann", password="secret", code=0x86).close()
+        Wire.connect(broker.port, "d").close()
+
+
+# TLS
+
+
+def certificate(folder: Path, authority: trustme.CA) -> None:
+    made = authority.issue_cert("localhost")
+    (folder / "cert.pem").write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
+    (folder / "key.pem").write_bytes(made.private_key_pem.bytes())
+
+
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def shown_certificate(wire: Wire) -> bytes:
+    assert isinstance(wire.sock, ssl.SSLSocket)
+    return wire.sock.getpeercert(binary_form=True) or b""
+
+
+def test_tls_with_a_certificate_changed_while_serving(tmp_path: Path) -> None:
+    authority, port = trustme.CA(), free_port()
+    certificate(tmp_path, authority)
+    settings = {
+        "listeners.tls": f"127.0.0.1:{port}",
+        "tls.cert": tmp_path / "cert.pem",
+        "tls.key": tmp_path / "key.pem",
+    }
+    tls = trusting(authority)
+    with Broker(tmp_path / "data", settings) as broker, Wire.connect(port, "old", tls=tls) as old:
+        old.subscribe("t", qos=1)
+        (tmp_path / "key.pem").write_text("broken")
+        broker.hangup()
+        wait_until(lambda: "ERROR reload" in broker.log(), broker.log())
+        certificate(tmp_path, authority)
+        broker.hangup()
+        wait_until(lambda: "INFO reloaded" in broker.log(), broker.log())
+        with Wire.connect(port, "new", tls=tls) as new:
+            assert shown_certificate(new) != shown_certificate(old)
+            new.publish_done("t", b"x" * 500_000)
+            assert old.take(1)[0]["payload"] == b"x" * 500_000
+            with Wire.open(port) as plain:  # no TLS on a TLS port
+                plain.send(mqtt.connect("plain", 4))
+                with contextlib.suppress(ConnectionError):
+                    while plain.sock.recv(4096):
+                        pass
+            new.ping()
+        assert broker.sigterm() == 0
+
+
+# The control socket
+
+
+def test_the_control_socket_shows_and_removes_sessions(broker: Broker) -> None:
+    path = broker.data_dir / "control.sock"
+    with Wire.connect(broker.port, "kept", clean=False) as wire:
+        wire.subscribe("a/#", qos=1)
+        status = ask(path, {"cmd": "status"})
+        assert status["listeners"] == [f"127.0.0.1:{broker.port}"]
+        assert status["store"]["commits"] > 0
+        assert status["store"]["used_bytes"] > 0
+        assert status["store"]["error"] is None
+        assert status["exact"] is True
+        assert status["uptime_s"] >= 0
+        assert isinstance(status["compiled"], bool)
+        assert "kept" in [row["client_id"] for row in ask(path, {"cmd": "sessions"})]
+        assert ask(path, {"cmd": "session", "client_id": "kept"})["subscriptions"][0]["filter"] == "a/#"
+        ask(path, {"cmd": "remove", "client_id": "kept"})
+        wire.expect_closed()
+    with pytest.raises(RefusedError, match="no session of kept"):
+        ask(path, {"cmd": "session", "client_id": "kept"})
+    with pytest.raises(RefusedError, match="no such command"):
+        ask(path, {"cmd": "explode"})
+
+
+def test_the_command_line_asks_it(broker: Broker) -> None:
+    shown = subprocess.run(
+        [broker.python, "-m", "gateway", "status", "--data-dir", str(broker.data_dir)],
+        env=broker.environment(), capture_output=True, text=True, check=True, timeout=20,
+    )  # fmt: skip
+    assert f"127.0.0.1:{broker.port}" in shown.stdout
