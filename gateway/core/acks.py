@@ -4,6 +4,7 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import settle
 from gateway.core.delivery import pump
+from gateway.core.hold import answered
 from gateway.core.model import RELEASED, RELEASING, SENT, STAGED, Client, Delivery, Session
 from gateway.core.shared import pump_groups
 from gateway.core.state import RELEASE, Core
@@ -47,6 +48,8 @@ def on_puback(core: Core, s: Session, p: Ack, now: i64) -> None:
         raise ProtocolError("PUBACK for a QoS 2 message")
     if d.state != SENT:
         return
+    if d.backlog is not None:
+        answered(core, s, d, now)
     settled(core, s, d, now)
     complete(core, s, d, now)
 

@@ -4,13 +4,14 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.commits import settle_segment
+from gateway.core.commits import backlog_of, done, prune, settle_segment
 from gateway.core.ledger import DAMAGED
 from gateway.core.message import Message, Segment
 from gateway.core.model import Backlog, Delivery, Target
 from gateway.core.record import Corrupt, Entry, StoredTarget, unpack_segment_records
-from gateway.core.state import Commit, Core, Reading
+from gateway.core.state import Core, Reading
 
+AHEAD_MAX: Final = 4096  # settled out of order before the cursor is moved up
 READ_BYTES: Final = 262_144  # of segments read at once
 
 
@@ -41,9 +42,6 @@ def add(core: Core, b: Backlog, m: Message, t: Target) -> None:
     """``m`` has just joined the log with this queue among its targets."""
     b.count += 1
     b.bytes += m.size
-    segment = m.segment
-    assert segment is not None
-    b.owed[segment.id] = b.owed.get(segment.id, 0) + 1
     if not b.live:
         return
     limits = core.limits
@@ -52,6 +50,7 @@ def add(core: Core, b: Backlog, m: Message, t: Target) -> None:
     else:
         b.live = False
         b.loaded = m.seq - 1
+        b.read_to = core.next_segment - 1
 
 
 def push(b: Backlog, d: Delivery) -> None:
@@ -87,8 +86,14 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
         b.restored.pop(seq, None)
         b.ahead.add(seq)
     segment = m.segment
-    assert segment is not None
-    release(core, b, segment, 1, m.size, now)
+    if segment is not None:
+        release(core, b, segment, 1, m.size, now)
+        return
+    b.count -= 1
+    b.bytes -= m.size
+    done(core, m, b.sid)
+    if len(b.ahead) > AHEAD_MAX:
+        prune(core, b)
 
 
 def release(core: Core, b: Backlog, segment: Segment, n: int, size: i64, now: i64) -> None:
@@ -120,7 +125,7 @@ def give_back(b: Backlog, d: Delivery) -> None:
     b.ram.insert(at, d)
 
 
-def unload(b: Backlog) -> None:
+def unload(core: Core, b: Backlog) -> None:
     """Nobody is there to take it: keep only what is in flight in RAM."""
     b.reading = 0
     if b.count == len(b.held):
@@ -128,7 +133,10 @@ def unload(b: Backlog) -> None:
         b.ram_bytes = 0
         return
     if b.ram:
-        b.loaded = b.ram[0].message.seq - 1
+        first = b.ram[0].message
+        segment = first.segment
+        b.loaded = first.seq - 1
+        b.read_to = segment.id - 1 if segment is not None else core.next_segment - 1
         for d in b.ram:
             if d.packet_id:
                 b.restored[d.message.seq] = d
@@ -145,10 +153,10 @@ def refill(core: Core, b: Backlog) -> None:
     ids: list[int] = []
     size: i64 = 0
     for id in b.owed:
-        segment = core.segments[id]
-        if segment.last <= b.loaded:
+        if id <= b.read_to:
             continue
-        if segment.last > core.durable_seq:
+        segment = core.segments[id]
+        if not segment.committed:
             break
         ids.append(id)
         size += segment.bytes
@@ -157,22 +165,21 @@ def refill(core: Core, b: Backlog) -> None:
     if ids:
         b.reading = request(core, Reading(b, ids, ""))
         return
-    for commit in (core.flying, core.commit):
-        if commit is not None:
-            from_commit(core, b, commit)
+    flying = core.flying
+    if flying is not None:
+        from_ram(core, b, flying.messages)
+    from_ram(core, b, core.commit.messages)
     b.live = True
     b.loaded = core.next_seq - 1
 
 
-def from_commit(core: Core, b: Backlog, commit: Commit) -> None:
-    """The end of the log that is not readable yet is still in RAM."""
-    for i, m in enumerate(commit.messages):
+def from_ram(core: Core, b: Backlog, messages: list[Message]) -> None:
+    """The end of the log that is not readable yet."""
+    for m in messages:
         if m.seq <= b.loaded or m.seq in b.held or m.seq in b.ahead:
             continue
-        for t in commit.targets[i]:
-            s = t.owner
-            g = t.group
-            if (s is not None and s.backlog is b) or (g is not None and g.backlog is b):
+        for t in m.targets:
+            if backlog_of(t) is b:
                 push(b, delivery(core, m, t.qos, t.retain_as_published, t.identifiers, b))
                 break
 
@@ -191,7 +198,7 @@ def entries(core: Core, id: int, data: bytes) -> list[Entry] | None:
     if segment is None or not data:
         return None
     try:
-        found = unpack_segment_records(id, data)
+        found = unpack_segment_records(data)
     except Corrupt:
         return None
     for e in found:
@@ -211,8 +218,9 @@ def loaded(core: Core, b: Backlog, rows: list[tuple[int, bytes]], now: i64) -> N
     b.reading = 0
     for id, data in rows:
         segment = core.segments.get(id)
-        if segment is None or segment.last <= b.loaded:
+        if segment is None or id <= b.read_to:
             continue
+        b.read_to = id
         found = entries(core, id, data)
         if found is None:
             lost(core, b, segment, now)
@@ -228,17 +236,12 @@ def loaded(core: Core, b: Backlog, rows: list[tuple[int, bytes]], now: i64) -> N
             t = target_of(e.targets, b.sid)
             if t is not None:
                 push(b, delivery(core, m, t.qos, t.retain_as_published, t.identifiers, b))
-        b.loaded = segment.last
 
 
 def lost(core: Core, b: Backlog, segment: Segment, now: i64) -> None:
     """A segment that cannot be read: say so, count it, go on behind it."""
-    in_ram = 0
-    for seq in b.held:
-        if segment.id <= seq <= segment.last:
-            in_ram += 1
-    n = b.owed.get(segment.id, 0) - in_ram
-    b.loaded = segment.last
+    in_flight = len([d for d in b.held.values() if d.message.segment is segment])
+    n = b.owed.get(segment.id, 0) - in_flight
     if n <= 0:
         return
     size: i64 = b.bytes * n // b.count if b.count else 0
@@ -278,7 +281,7 @@ def give_up(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i6
         found = entries(core, id, data)
         if found is None:
             for b in all_backlogs(core):
-                if id in b.owed and segment.last > b.loaded:
+                if id in b.owed and id > b.read_to:
                     lost(core, b, segment, now)
             continue
         for e in found:
@@ -318,6 +321,10 @@ def end(core: Core, b: Backlog, reason: str, now: i64) -> int:
             if segment.pending == 0:
                 settle_segment(core, segment, now)
     b.ended = True
+    for messages in (list(core.hold), core.commit.messages):
+        for m in messages:
+            if m.missing and b.sid not in (m.gone or ()) and any(backlog_of(t) is b for t in m.targets):
+                done(core, m, b.sid)
     b.owed = {}
     b.held = {}
     b.restored = {}

@@ -1,15 +1,15 @@
 """The log's head: a message joins the open commit; a commit becomes a batch for the store."""
 
-from typing import Final
-
 from mypy_extensions import i64
 
+from gateway.core.answers import release_acks
 from gateway.core.batch import Batch
 from gateway.core.message import Message, Segment
 from gateway.core.model import Backlog, Session, Target
 from gateway.core.record import (
     SessionState,
     TargetSet,
+    number,
     pack_message,
     pack_segment_records,
     pack_segment_targets,
@@ -18,51 +18,84 @@ from gateway.core.record import (
 )
 from gateway.core.state import SEGMENT_EXPIRED, Commit, Core
 
-RETRY_MS: Final = 500
+
+def sid_of(t: Target) -> int:
+    s = t.owner
+    if s is not None:
+        return s.sid
+    g = t.group
+    assert g is not None
+    return g.sid
+
+
+def backlog_of(t: Target) -> Backlog | None:
+    s = t.owner
+    if s is not None:
+        return s.backlog
+    g = t.group
+    return g.backlog if g is not None else None
 
 
 def pack_targets(targets: list[Target]) -> bytes:
     out: list[bytes] = []
     for t in targets:
-        s = t.owner
-        g = t.group
-        sid = s.sid if s is not None else (g.sid if g is not None else 0)
         qos: int = t.qos
-        out.append(pack_target(sid, qos, t.retain_as_published, t.identifiers))
+        out.append(pack_target(sid_of(t), qos, t.retain_as_published, t.identifiers))
     return b"".join(out)
 
 
-def append(core: Core, m: Message, targets: list[Target], key: bytes) -> None:
-    """Give ``m`` its place in the log; it is on disk when the open commit is."""
-    commit = core.commit
-    segment = commit.segment
-    if segment is None:
-        first: int = core.next_seq
-        segment = Segment(first)
-        commit.segment = segment
-        core.segments[first] = segment
+def enter(core: Core, m: Message, targets: list[Target], key: bytes) -> None:
+    """Give ``m`` its position in the log; commit() or hold.keep() must follow."""
     m.seq = core.next_seq
     core.next_seq += 1
-    m.segment = segment
-    segment.last = m.seq
-    segment.pending += len(targets)
-    packed = commit.sets.get(key)
-    if packed is None:
-        packed = TargetSet(len(commit.sets), key)
-        commit.sets[key] = packed
-    size: int = m.size
-    packed.messages += 1
-    packed.bytes += size
-    commit.records.append(packed.index)
-    commit.records.append(pack_message(m))
-    commit.messages.append(m)
-    commit.targets.append(targets)
-    commit.bytes += m.size + 32
-    if m.deadline == 0:
-        commit.expires = -1
-    elif commit.expires >= 0 and m.deadline > commit.expires:
-        commit.expires = m.deadline
-    commit.urgent = True
+    m.targets = targets
+    m.key = key
+    m.missing = len(targets)
+
+
+def commit(core: Core, m: Message) -> None:
+    """It is on disk when the open commit is, unless all its targets are done before that is closed."""
+    open = core.commit
+    if m.missing:
+        open.messages.append(m)
+        open.bytes += m.size + 32
+    if m.ack is not None:
+        open.acks.append(m.ack)
+    open.urgent = True
+
+
+def done(core: Core, m: Message, sid: int) -> None:
+    """A target acknowledged, or ended, before the message went to the store: nothing is written for it."""
+    m.missing -= 1
+    if m.gone is None:
+        m.gone = [sid]
+    else:
+        m.gone.append(sid)
+    if m.missing == 0:
+        a = m.ack
+        if a is not None and not a.done:
+            a.done = True
+            release_acks(core, a.client)
+        hold = core.hold
+        while hold and hold[0].missing == 0:
+            core.hold_bytes -= hold.popleft().size
+
+
+def in_order(core: Core) -> None:
+    """Held-back messages that came late stand where they belong."""
+    core.commit.messages.sort(key=position)
+
+
+def position(m: Message) -> int:
+    return m.seq
+
+
+def left(m: Message) -> list[Target]:
+    """Its targets that are not done."""
+    gone = m.gone
+    if gone is None:
+        return m.targets
+    return [t for t in m.targets if sid_of(t) not in gone]
 
 
 def state_of(core: Core, s: Session) -> bytes:
@@ -81,99 +114,176 @@ def state_of(core: Core, s: Session) -> bytes:
     return pack_state(row)
 
 
-def fill_cursor(core: Core, b: Backlog, row: SessionState) -> None:
+def prune(core: Core, b: Backlog) -> None:
+    """Move the cursor up to what is still owed and forget what it has passed."""
     b.cursor = b.lowest(core.next_seq) - 1
     if b.ahead:
         cursor: int = b.cursor
         b.ahead = {seq for seq in b.ahead if seq > cursor}
+
+
+def fill_cursor(core: Core, b: Backlog, row: SessionState) -> None:
+    prune(core, b)
     row.cursor = b.cursor
     row.ahead = list(b.ahead)
 
 
-def due(core: Core, now: i64) -> bool:
-    commit = core.commit
-    if commit.urgent:
-        return True
-    return commit.lazy_at != 0 and now >= commit.lazy_at
-
-
 def take_batch(core: Core, now: i64) -> Batch | None:
     """The next batch for the store, or None; called only when the store is idle."""
-    commit = core.flying
-    if commit is not None:
-        if now < commit.retry_at:
+    open = core.flying
+    if open is not None:
+        if now < open.retry_at:
             return None
-        return pack(core, commit, now)
-    if not due(core, now):
+        return pack(open)
+    open = core.commit
+    if not open.urgent and (open.lazy_at == 0 or now < open.lazy_at):
         return None
-    commit = core.commit
-    core.flying = commit
-    core.commit = Commit(commit.number + 1)
-    rows(core, commit, now)
-    return pack(core, commit, now)
+    close(core, open, now)
+    if open.idle() and not (open.lazy_at and now >= open.lazy_at):
+        open.urgent = False  # all that it was for has been acknowledged meanwhile
+        return None
+    core.flying = open
+    core.commit = Commit(open.number + 1)
+    rows(core, open, now)
+    return pack(open)
 
 
-def rows(core: Core, commit: Commit, now: i64) -> None:
+def close(core: Core, open: Commit, now: i64) -> None:
+    """Make the segment of the messages that somebody still needs."""
+    if core.hold and open.messages:
+        draw(core, open)
+    messages = [m for m in open.messages if m.missing]
+    open.messages = messages
+    if not messages:
+        return
+    segment = Segment(core.next_segment)
+    core.next_segment += 1
+    core.segments[segment.id] = segment
+    segment.time = now
+    segment.first = messages[0].seq
+    open.segment = segment
+    last: i64 = segment.first
+    expires: i64 = 0
+    for m in messages:
+        if m.gone is not None:
+            m.targets = left(m)
+            m.key = pack_targets(m.targets)
+        packed = open.sets.get(m.key)
+        if packed is None:
+            packed = TargetSet(len(open.sets), m.key, m.targets)
+            open.sets[m.key] = packed
+        packed.messages += 1
+        packed.bytes += m.size
+        open.records.append(number(m.seq - last))
+        open.records.append(packed.index)
+        open.records.append(pack_message(m))
+        last = m.seq
+        m.segment = segment
+        if m.deadline == 0:
+            expires = -1
+        elif expires >= 0:
+            expires = max(expires, m.deadline)
+    segment.last = last
+    if expires > 0:
+        segment.expires = expires
+    for packed in open.sets.values():
+        for t in packed.targets:
+            b = backlog_of(t)
+            if b is not None and not b.ended:
+                b.owed[segment.id] = b.owed.get(segment.id, 0) + packed.messages
+                segment.pending += packed.messages
+
+
+def draw(core: Core, open: Commit) -> None:
+    """Held-back messages go along where order asks for it: for one queue positions grow from segment to segment."""
+    newest: dict[int, i64] = {}
+    for m in open.messages:
+        if m.missing:
+            for t in left(m):
+                newest[sid_of(t)] = m.seq
+    taken: list[Message] = []
+    kept: list[Message] = []
+    for m in reversed(core.hold):
+        before = False
+        if m.missing:
+            for t in left(m):
+                if newest.get(sid_of(t), 0) > m.seq:
+                    before = True
+                    break
+        if not before:
+            kept.append(m)
+            continue
+        taken.append(m)
+        for t in left(m):
+            sid = sid_of(t)
+            if sid not in newest:
+                newest[sid] = m.seq
+    if not taken:
+        return
+    core.hold.clear()
+    core.hold.extend(reversed(kept))
+    for m in taken:
+        core.hold_bytes -= m.size
+        commit(core, m)
+    in_order(core)
+
+
+def rows(core: Core, open: Commit, now: i64) -> None:
     """Fix what the commit says of sessions and counters as they are now."""
-    segment = commit.segment
-    if segment is not None and commit.expires > 0:
-        segment.expires = commit.expires
-    for s in commit.dirty_sessions:
+    for s in open.dirty_sessions:
         s.dirty = False
         if s.durable and s.sid in core.by_sid:
-            commit.cursors[s.sid] = state_of(core, s)
-    for b in commit.dirty_backlogs:
+            open.cursors[s.sid] = state_of(core, s)
+    for b in open.dirty_backlogs:
         b.dirty = False
         if b.sid in core.group_by_sid:
             row = SessionState()
             fill_cursor(core, b, row)
-            commit.cursors[b.sid] = pack_state(row)
+            open.cursors[b.sid] = pack_state(row)
     if now - core.counters_at >= core.limits.counter_commit_ms or core.stopping:
-        commit.counters = core.ledger.take_changes()
+        open.counters = core.ledger.take_changes()
         core.counters_at = now
     else:
-        commit.counters = core.ledger.take_drops()
+        open.counters = core.ledger.take_drops()
 
 
-def pack(core: Core, commit: Commit, now: i64) -> Batch:
-    batch = Batch(commit.number)
-    segment = commit.segment
+def pack(open: Commit) -> Batch:
+    batch = Batch(open.number)
+    segment = open.segment
     if segment is not None:
         batch.segment_id = segment.id
         batch.segment_last = segment.last
-        sets = list(commit.sets.values())
-        batch.targets = pack_segment_targets(sets, now, segment.expires)
-        batch.records = pack_segment_records(sets, commit.records)
+        sets = list(open.sets.values())
+        batch.targets = pack_segment_targets(sets, segment.first, segment.time, segment.expires)
+        batch.records = pack_segment_records(sets, segment.first, open.records)
         segment.bytes = len(batch.records) + len(batch.targets)
-        core.segment_times[segment.id] = now
-    batch.dead_segments = commit.dead
-    batch.sessions = list(commit.sessions.values())
-    batch.gone = commit.gone
-    batch.cursors = commit.cursors
-    batch.subscriptions = list(commit.subscriptions.values())
-    batch.unsubscribed = list(commit.unsubscribed)
-    batch.retained = commit.retained
-    batch.wills = commit.wills
-    batch.counters = commit.counters
-    batch.meta = commit.meta
+    batch.dead_segments = open.dead
+    batch.sessions = list(open.sessions.values())
+    batch.gone = open.gone
+    batch.cursors = open.cursors
+    batch.subscriptions = list(open.subscriptions.values())
+    batch.unsubscribed = list(open.unsubscribed)
+    batch.retained = open.retained
+    batch.wills = open.wills
+    batch.counters = open.counters
+    batch.meta = open.meta
     return batch
 
 
 def settle_segment(core: Core, segment: Segment, now: i64) -> None:
     """Its last delivery is settled: it can be deleted once it is on disk."""
-    if core.durable_seq >= segment.last and segment.id in core.segments:
+    if segment.committed and segment.id in core.segments:
         del core.segments[segment.id]
-        core.segment_times.pop(segment.id, 0)
         core.commit.dead.append(segment.id)
         core.lazy(now)
 
 
-def written(core: Core, commit: Commit, now: i64) -> None:
-    """The commit is on disk: note how far the log reaches."""
-    core.durable_commit = commit.number
-    segment = commit.segment
+def written(core: Core, open: Commit, now: i64) -> None:
+    """The commit is on disk."""
+    core.durable_commit = open.number
+    segment = open.segment
     if segment is not None:
-        core.durable_seq = segment.last
+        segment.committed = True
         if segment.pending == 0:
             settle_segment(core, segment, now)
         elif segment.expires:

@@ -202,6 +202,7 @@ def start(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> bool:
         return False
     d.packet_id = packet_id
     d.counted = True
+    d.sent_at = now
     s.used += 1
     s.inflight[packet_id] = d
     if d.backlog is not None:

@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import end, unload
 from gateway.core.delivery import pump, reserve_ids
+from gateway.core.hold import harvest
 from gateway.core.ledger import SESSION_END
 from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
@@ -242,14 +243,16 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
     for d in s.inflight.values():
         d.counted = False
     if s.backlog is not None:
-        unload(s.backlog)
+        if core.hold:
+            harvest(core, s.sid)
+        unload(core, s.backlog)
     connection_ended(core, s, clean, now)
     if s.expiry_s == 0:
         end_session(core, s, now)
         return
     for g in s.groups:
         if g.backlog is not None and not [m for m in g.members if m.client is not None]:
-            unload(g.backlog)
+            unload(core, g.backlog)
     if s.expiry_s != NEVER:
         s.deadline = now + s.expiry_s * 1000
         core.timer(s.deadline, SESSION_TIMER, s.sid)

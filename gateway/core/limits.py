@@ -48,6 +48,8 @@ class Limits:
         self.store_bytes_max: int = 1_073_741_824
         self.push_back_ms: int = 30_000
         self.error_hold_ms: int = 30_000
+        self.commit_window_ms: int = 20  # how long an insert is held back for the acknowledgements; 0 = not at all
+        self.hold_bytes_max: int = 8_388_608  # held back at most
         self.lazy_commit_ms: int = 1000  # what nobody waits for rides with a later commit, at most so late
         self.counter_commit_ms: int = 10_000
         self.sys_interval_ms: int = 10_000

@@ -1,7 +1,5 @@
 """From what the store holds to a running core: sessions, groups, wills, retained messages, and who is owed what."""
 
-from bisect import bisect_right
-
 from mypy_extensions import i64
 
 from gateway.core.backlog import all_backlogs, by_sid, delivery, entries, target_of
@@ -129,15 +127,16 @@ def load_segments(core: Core, snapshot: Snapshot) -> None:
     for id, last, data in snapshot.segments:
         segment = Segment(id)
         segment.last = last
+        segment.committed = True
+        core.next_segment = max(core.next_segment, id + 1)
         core.segments[id] = segment
         core.next_seq = max(core.next_seq, last + 1)
         try:
-            time, expires, sets = unpack_segment_targets(data)
+            segment.first, segment.time, expires, sets = unpack_segment_targets(data)
         except Corrupt:
             needed[id] = True
             core.half.extend([(b, id) for b in all_backlogs(core)])
             continue
-        core.segment_times[id] = time
         if expires:
             segment.expires = expires
             core.timer(expires, SEGMENT_EXPIRED, id)
@@ -148,18 +147,17 @@ def load_segments(core: Core, snapshot: Snapshot) -> None:
                 owed = by_sid(core, t.sid)
                 if owed is None or owed.cursor >= last:
                     continue
-                if owed.cursor < id and not [a for a in owed.ahead if id <= a <= last]:
+                first = segment.first
+                if owed.cursor < first and not [a for a in owed.ahead if first <= a <= last]:
                     owe(owed, segment, stored.messages, stored.bytes)
                 elif (owed, id) not in core.half:
                     core.half.append((owed, id))
                     needed[id] = True
-    ids = list(core.segments)
     for _, _, _, seq in core.sent_loads:
-        at = bisect_right(ids, seq) - 1
-        if at >= 0:
-            needed[ids[at]] = True
+        for segment in core.segments.values():
+            if segment.first <= seq <= segment.last:
+                needed[segment.id] = True
     core.needed = list(needed)
-    core.durable_seq = core.next_seq - 1
 
 
 def owe(b: Backlog, segment: Segment, messages: int, size: int) -> None:
@@ -233,7 +231,6 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
             s.matched = b.count + core.ledger.dropped(b.sid)
     for id in [i for i, segment in core.segments.items() if segment.pending == 0]:
         del core.segments[id]
-        core.segment_times.pop(id, 0)
         core.commit.dead.append(id)
         core.lazy(now)
     core.half = []
@@ -263,10 +260,11 @@ def restore_sent(
     for found in read.values():
         if not found or not found[0].message.seq <= seq <= found[-1].message.seq:
             continue
-        e = found[seq - found[0].message.seq]
-        t = target_of(e.targets, owner)
+        same = [e for e in found if e.message.seq == seq]
+        t = target_of(same[0].targets, owner) if same else None
         if t is None:
             continue
+        e = same[0]
         d = delivery(core, e.message, t.qos, t.retain_as_published, t.identifiers, b)
         d.qos = 2
         d.state = SENT

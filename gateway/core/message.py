@@ -1,11 +1,14 @@
 """An application message on its way: what was published, its place in the log, and the bytes made of it so far."""
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
 from gateway.mqtt.encode import publish_head, publish_properties
 from gateway.mqtt.packets import V5
+
+if TYPE_CHECKING:
+    from gateway.core.model import PendingAck, Target
 
 # the two bytes of each packet id, made once: a delivery is three appends, not a copy of its payload
 PACKET_ID: Final[list[bytes]] = [i.to_bytes(2, "big") for i in range(65536)]
@@ -13,11 +16,18 @@ PACKET_ID: Final[list[bytes]] = [i.to_bytes(2, "big") for i in range(65536)]
 
 @final
 class Segment:
-    """One commit's worth of the message log: positions ``id``..``last``, and how many deliveries still need it."""
+    """One commit's worth of the message log, and how many deliveries still need it.
+
+    Ids grow with the commits. Positions are ``first``..``last``, with gaps: messages held back
+    (see hold.py) may come in a later segment or never. For one queue positions grow from segment to segment.
+    """
 
     def __init__(self, id: int) -> None:
         self.id = id
-        self.last: int = id - 1
+        self.first: int = 0
+        self.last: int = 0
+        self.time: int = 0  # gateway ms of its commit: the age of what is in it
+        self.committed: bool = False
         self.pending: int = 0  # deliveries not settled yet
         self.bytes: int = 0
         self.expires: int = 0  # gateway ms by which all of it has expired; 0 = never
@@ -43,7 +53,14 @@ class Message:
         self.props = props  # encoded, forwardable, without length
         self.deadline = deadline
         self.seq: i64 = 0
-        self.segment: Segment | None = None
+        self.segment: Segment | None = None  # set when it goes to the store
+        # what it still needs before that
+        self.targets: list[Target] = []  # the durable ones
+        self.key: bytes = b""  # the same, packed
+        self.missing: i64 = 0  # of them, how many have neither acknowledged nor ended
+        self.gone: list[int] | None = None  # sids of the others
+        self.ack: PendingAck | None = None  # its publisher's, done when nothing is missing
+        self.until: i64 = 0  # gateway ms to which its insert is held back
         self._head3: bytes = b""
         self._head5: bytes = b""
         self._tail5: bytes = b""

@@ -78,6 +78,7 @@ class Delivery:
         self.group: Group | None = None  # the shared group it came through
         self.state: i64 = WAITING
         self.packet_id: i64 = 0
+        self.sent_at: i64 = 0  # gateway ms of the first sending
         self.counted: bool = False  # holds a slot of the window of this connection
 
 
@@ -85,7 +86,7 @@ class Delivery:
 class Backlog:
     """A durable queue: a cursor on the log. Disk holds all of it, RAM a window.
 
-    ``ram`` continues what is ``held`` (in flight); both end at ``loaded``.
+    ``ram`` continues what is ``held`` (in flight); both end at position ``loaded``.
     When ``live`` the window reaches the end of the log and a new message joins it.
     """
 
@@ -93,6 +94,7 @@ class Backlog:
         self.sid = sid
         self.cursor: i64 = cursor
         self.loaded: i64 = cursor
+        self.read_to: int = 0  # id of the last segment that was read
         self.ahead: set[int] = set()
         self.owed: dict[int, int] = {}  # segment id -> deliveries not settled
         self.held: dict[int, Delivery] = {}
@@ -151,6 +153,11 @@ class Session:
         self.fresh: list[Subscription] = []  # get retained messages once they are on disk
         self.will: Will | None = None
         self.will_at: i64 = 0  # gateway ms, 0 = not pending
+        self.slow: bool = False  # did not answer within the commit window
+        self.prompt: i64 = 0  # acknowledgements within it, in a row
+        self.rate: i64 = 0  # acknowledgements per second
+        self.rate_n: i64 = 0
+        self.rate_at: i64 = 0
         self.matched: i64 = 0
         self.settled: i64 = 0
 

@@ -2,9 +2,11 @@
 
 from mypy_extensions import i64
 
+from gateway.core.answers import release_acks
 from gateway.core.backlog import add, delivery
-from gateway.core.commits import append, pack_targets
+from gateway.core.commits import commit, enter, pack_targets
 from gateway.core.delivery import congest, deliver0, offer, pump, queue_full
+from gateway.core.hold import keep, may_hold
 from gateway.core.ledger import ACL, DISK, QOS0_OFFLINE
 from gateway.core.limits import PUSH_BACK
 from gateway.core.message import PACKET_ID, Message
@@ -110,7 +112,7 @@ def publish0_other(core: Core, s: Session, route: Route, p: Publish, now: i64) -
     if p.retain:
         retain(core, route, m)
         core.lazy(now)
-    if not deliver_all(core, route, m, s, now):
+    if not deliver_all(core, route, m, s, False, now):
         core.ledger.no_subscriber += 1
 
 
@@ -189,7 +191,10 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
     m = message_of(core, route, p, now)
     if p.retain:
         retain(core, route, m)
-    matched = deliver_all(core, route, m, s, now)
+    elif p.qos == 1 and route.durable:
+        publish_kept(core, c, s, route, m, p.packet_id, now)
+        return
+    matched = deliver_all(core, route, m, s, False, now)
     reason = 0
     if not matched:
         ledger.no_subscriber += 1
@@ -198,16 +203,28 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
     acknowledge(core, c, s, p, m.seq != 0 or p.retain, reason)
 
 
-def deliver_all(core: Core, route: Route, m: Message, s: Session | None, now: i64) -> bool:
-    """To every target; into the log first when one of them is kept. False when nobody matched."""
+def publish_kept(core: Core, c: Client, s: Session, route: Route, m: Message, packet_id: int, now: i64) -> None:
+    """QoS 1 for durable queues: answered when each has it on disk or has acknowledged it."""
+    a = PendingAck(c, PUBACK, packet_id)
+    c.acks.append(a)
+    c.unacked += 1
+    m.ack = a
+    deliver_all(core, route, m, s, may_hold(core, route.durable), now)
+    if m.seq == 0:  # nobody but its publisher, who does not want it
+        a.done = True
+        release_acks(core, c)
+
+
+def deliver_all(core: Core, route: Route, m: Message, s: Session | None, hold: bool, now: i64) -> bool:
+    """To every target; into the log when one of them is kept (``hold``: not at once). False when nobody matched."""
     raised = core.limits.upgrade_qos and (m.qos == 0)
     if route.durable and (m.qos > 0 or raised):
         if route.no_local and s is not None:
             own = [t for t in route.durable if not (t.no_local and t.owner is s)]
             if own:
-                append(core, m, own, pack_targets(own))
+                enter(core, m, own, pack_targets(own))
         else:
-            append(core, m, route.durable, route.key)
+            enter(core, m, route.durable, route.key)
     matched = False
     for t in route.targets:
         o = t.owner
@@ -228,6 +245,11 @@ def deliver_all(core: Core, route: Route, m: Message, s: Session | None, now: i6
         assert g is not None
         matched = True
         dispatch(core, g, m, t, now)
+    if m.seq:
+        if hold:
+            keep(core, m, now)
+        else:
+            commit(core, m)
     return matched
 
 
@@ -238,17 +260,24 @@ def deliver_low(core: Core, o: Session, t: Target, m: Message, now: i64) -> None
     if d.qos == 0:
         if o.client is None:
             if t.kept and core.limits.mqueue_store_qos0_persistent:
-                alone = [t]
-                append(core, m, alone, pack_targets(alone))
-                b = o.backlog
-                assert b is not None
-                add(core, b, m, t)
+                one_kept(core, o, t, m)
             else:
                 core.ledger.drop(o.sid, QOS0_OFFLINE, 1)
         else:
             deliver0(core, o, d, now)
     else:
         offer(core, o, d, now)
+
+
+def one_kept(core: Core, s: Session, t: Target, m: Message) -> None:
+    """A copy in the log for this session alone."""
+    copy = Message(m.topic, m.payload, m.qos, m.retain, m.props, m.deadline)
+    targets = [t]
+    enter(core, copy, targets, pack_targets(targets))
+    b = s.backlog
+    assert b is not None
+    add(core, b, copy, t)
+    commit(core, copy)
 
 
 def retain(core: Core, route: Route, m: Message) -> None:
@@ -313,27 +342,6 @@ def again(core: Core, c: Client, s: Session, packet_id: int) -> None:
     else:
         a.done = True
         release_acks(core, c)
-
-
-def release_acks(core: Core, c: Client) -> None:
-    """The done heads leave."""
-    acks = c.acks
-    while acks and acks[0].done:
-        a = acks.popleft()
-        c.unacked -= 1
-        core.ledger.puback_sent += 1
-        if a.reason == 0:
-            c.out.append(b"\x40\x02")
-            c.out.append(PACKET_ID[a.packet_id])
-            c.out_bytes += 4
-        else:
-            c.out.append(encode_ack(PUBACK, a.packet_id, a.reason, c.version))
-    recs = c.recs
-    while recs and recs[0].done:
-        a = recs.popleft()
-        core.ledger.pubrec_sent += 1
-        c.out.append(encode_ack(PUBREC, a.packet_id, a.reason, c.version))
-    core.touch(c)
 
 
 def on_pubrel(core: Core, c: Client, s: Session, p: Ack) -> None:

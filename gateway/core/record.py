@@ -10,6 +10,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from gateway.core.message import Message
+from gateway.core.model import Target
 from gateway.mqtt.encode import varint
 from gateway.mqtt.packets import Will
 
@@ -169,16 +170,17 @@ def unpack_will(data: bytes) -> tuple[Will, int]:
 class TargetSet:
     """Messages of one commit that go to the same targets: written once, however many."""
 
-    def __init__(self, index: int, key: bytes) -> None:
+    def __init__(self, index: int, key: bytes, targets: list[Target]) -> None:
         self.index = varint(index)
         self.key = key
+        self.targets = targets
         self.messages: int = 0
         self.bytes: int = 0
 
 
-def pack_segment_targets(sets: list[TargetSet], time: i64, expires: i64) -> bytes:
+def pack_segment_targets(sets: list[TargetSet], first: i64, time: i64, expires: i64) -> bytes:
     """In gateway ms: ``time`` when the segment was closed, ``expires`` when all of it has expired (0 = never)."""
-    out = [u64(time), u64(expires), varint(len(sets))]
+    out = [u64(first), u64(time), u64(expires), varint(len(sets))]
     for s in sets:
         out.append(number(s.messages))
         out.append(number(s.bytes))
@@ -186,8 +188,9 @@ def pack_segment_targets(sets: list[TargetSet], time: i64, expires: i64) -> byte
     return b"".join(out)
 
 
-def pack_segment_records(sets: list[TargetSet], records: list[bytes]) -> bytes:
-    return b"".join([varint(len(sets)), *[field(s.key) for s in sets], *records])
+def pack_segment_records(sets: list[TargetSet], first: i64, records: list[bytes]) -> bytes:
+    """``records``: for each message what its position adds to the last one, the index of its set, the message."""
+    return b"".join([u64(first), varint(len(sets)), *[field(s.key) for s in sets], *records])
 
 
 @final
@@ -198,9 +201,10 @@ class StoredSet:
         self.targets = targets
 
 
-def unpack_segment_targets(data: bytes) -> tuple[int, int, list[StoredSet]]:
-    """Time and expiry in gateway ms, and the sets. Raises Corrupt."""
+def unpack_segment_targets(data: bytes) -> tuple[int, int, int, list[StoredSet]]:
+    """First position, time and expiry in gateway ms, and the sets. Raises Corrupt."""
     r = Reader(data)
+    first = r.u64()
     time = r.u64()
     expires = r.u64()
     n = r.number()
@@ -210,7 +214,7 @@ def unpack_segment_targets(data: bytes) -> tuple[int, int, list[StoredSet]]:
         size = r.number()
         out.append(StoredSet(messages, size, unpack_targets(r.field())))
         n -= 1
-    return time, expires, out
+    return first, time, expires, out
 
 
 @final
@@ -222,23 +226,23 @@ class Entry:
         self.targets = targets
 
 
-def unpack_segment_records(first: i64, data: bytes) -> list[Entry]:
-    """Messages with their ``seq``; the first has ``first``. Raises Corrupt."""
+def unpack_segment_records(data: bytes) -> list[Entry]:
+    """Messages with their ``seq``, in its order. Raises Corrupt."""
     r = Reader(data)
+    seq = r.u64()
     n = r.number()
     sets: list[list[StoredTarget]] = []
     while n > 0:
         sets.append(unpack_targets(r.field()))
         n -= 1
     out: list[Entry] = []
-    seq: i64 = first
     while r.more():
+        seq += r.number()
         index = r.number()
         if index >= len(sets):
             raise Corrupt("unknown target set")
         m = read_message(r)
         m.seq = seq
-        seq += 1
         out.append(Entry(m, sets[index]))
     return out
 

@@ -63,8 +63,8 @@ def queued_bytes(s: Session) -> int:
 
 def oldest(core: Core, now: i64) -> int:
     """Age in ms of the oldest segment that somebody still needs."""
-    for time in core.segment_times.values():
-        return max(0, now - time)
+    for segment in core.segments.values():
+        return max(0, now - segment.time)
     return 0
 
 
@@ -73,7 +73,7 @@ def session_row(core: Core, s: Session, now: i64) -> Row:
     b = s.backlog
     age = 0
     if b is not None and b.owed:
-        age = now - core.segment_times.get(next(iter(b.owed)), now)
+        age = now - core.segments[next(iter(b.owed))].time
     return {
         "client_id": s.client_id,
         "kind": "session",
@@ -110,7 +110,7 @@ def group_row(core: Core, g: Group, now: i64) -> Row:
     b = g.backlog
     age = 0
     if b is not None and b.owed:
-        age = now - core.segment_times.get(next(iter(b.owed)), now)
+        age = now - core.segments[next(iter(b.owed))].time
     return {
         "client_id": g.share,
         "kind": "group",
@@ -142,7 +142,7 @@ def publish_sys(core: Core, version: str, now: i64) -> None:
             continue
         m = Message(topic.encode(), payload, 0, True)
         core.retained.set(topic, m)
-        deliver_all(core, route_of(core, topic), m, None, now)
+        deliver_all(core, route_of(core, topic), m, None, False, now)
 
 
 def sys_values(core: Core, version: str, now: i64) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import final
 from mypy_extensions import i64
 
 from gateway.core import acks, backlog, lifecycle, load, publish, report, subscribe, upkeep
+from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.commits import take_batch, written
 from gateway.core.delivery import pump, staged
@@ -186,7 +187,7 @@ class Router:
             last = a
         for c in touched:
             if not c.closed and not c.closing:
-                publish.release_acks(core, c)
+                release_acks(core, c)
         for w in commit.waiters:
             self._go_on(w, now)
         core.retry = True
@@ -245,6 +246,10 @@ class Router:
             core.sys_at = now + core.limits.sys_interval_ms
             report.publish_sys(core, self.version, now)
         return due
+
+    def wake_at(self) -> int:
+        """Gateway ms of something due earlier than the last on_tick() said; 0 = nothing."""
+        return self.core.wake_at
 
     def reload(self, limits: Limits) -> None:
         self.core.limits = limits

@@ -1,5 +1,6 @@
 """Everything the core holds, in one object that the verbs work on; and what the next commit will carry."""
 
+from collections import deque
 from heapq import heappush
 from typing import Final, final
 
@@ -9,7 +10,7 @@ from gateway.core.batch import Snapshot
 from gateway.core.ledger import Ledger
 from gateway.core.limits import Limits
 from gateway.core.message import Message, Segment
-from gateway.core.model import Backlog, Client, Group, PendingAck, Route, Session, Target
+from gateway.core.model import Backlog, Client, Group, PendingAck, Route, Session
 from gateway.core.record import TargetSet
 from gateway.core.retained import Retained
 from gateway.core.topics import Trie
@@ -44,12 +45,10 @@ class Commit:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.segment: Segment | None = None
+        self.segment: Segment | None = None  # made when the commit is closed
         self.messages: list[Message] = []
-        self.targets: list[list[Target]] = []  # for each message
         self.records: list[bytes] = []
         self.sets: dict[bytes, TargetSet] = {}
-        self.expires: i64 = 0  # the latest deadline of its messages, -1 when one never expires
         self.bytes: i64 = 0
         self.acks: list[PendingAck] = []
         self.waiters: list[Waiter] = []
@@ -69,6 +68,15 @@ class Commit:
         self.retry_at: i64 = 0
         self.urgent: bool = False
         self.lazy_at: i64 = 0  # gateway ms by which it is due though nobody waits, 0 = nothing in it
+
+    def idle(self) -> bool:
+        """Nobody waits for it: no message, and no acknowledgement that is not done already."""
+        if self.segment is not None or self.waiters or self.wills or self.sessions or self.gone:
+            return False
+        for a in self.acks:
+            if not a.done:
+                return False
+        return True
 
 
 @final
@@ -108,10 +116,11 @@ class Core:
         self.next_token: int = 1
         self.commit = Commit(1)
         self.flying: Commit | None = None  # handed to the store
-        self.durable_seq: i64 = 0
+        self.next_segment: int = 1
+        self.hold: deque[Message] = deque()  # delivered, their inserts held back; in order of their ends
+        self.hold_bytes: i64 = 0
         self.durable_commit: int = 0
         self.segments: dict[int, Segment] = {}  # committed, not settled
-        self.segment_times: dict[int, int] = {}  # gateway ms at which they were closed
         self.readings: dict[int, Reading] = {}
         self.needed: list[int] = []
         # disk
@@ -124,6 +133,7 @@ class Core:
         self.sent_loads: list[tuple[Session, int, int, int]] = []  # QoS 2 in flight, to be read at the start
         self.half: list[tuple[Backlog, int]] = []  # queues whose cursor stands inside a segment, at the start
         # time and chance
+        self.wake_at: i64 = 0  # something is due earlier than the last tick said; 0 = not
         self.timers: list[tuple[int, int, int]] = []  # (gateway ms, kind, sid or segment id)
         self.started: i64 = now
         self.checked_at: i64 = now
@@ -157,6 +167,11 @@ class Core:
     def timer(self, at: i64, kind: int, id: int) -> None:
         when: int = at
         heappush(self.timers, (when, kind, id))
+        self.wake(at)
+
+    def wake(self, at: i64) -> None:
+        if self.wake_at == 0 or at < self.wake_at:
+            self.wake_at = at
 
     def in_trouble(self, now: i64) -> bool:
         """The store has failed for longer than publishers are held."""
@@ -166,6 +181,7 @@ class Core:
         """Something waits that nobody waits for."""
         if not self.commit.lazy_at:
             self.commit.lazy_at = now + self.limits.lazy_commit_ms
+            self.wake(self.commit.lazy_at)
 
     def dirty_session(self, s: Session) -> None:
         if not s.dirty:

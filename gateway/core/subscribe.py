@@ -2,12 +2,12 @@
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import add, delivery, end
-from gateway.core.commits import append, pack_targets
+from gateway.core.backlog import delivery, end
 from gateway.core.delivery import deliver0, offer, pump
 from gateway.core.ledger import SESSION_END
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Client, Group, Session, Target
+from gateway.core.publish import one_kept
 from gateway.core.state import RETAINED, SEND, Core
 from gateway.core.topics import Subscription, check_filter, split_share
 from gateway.mqtt.encode import encode
@@ -162,9 +162,7 @@ def one_retained(core: Core, s: Session, sub: Subscription, kept: Message, now: 
     s.matched += 1
     b = s.backlog
     if b is not None and qos > 0 and sub.qos > 0:
-        targets = [t]
-        append(core, m, targets, pack_targets(targets))
-        add(core, b, m, t)
+        one_kept(core, s, t, m)
         return
     d = delivery(core, m, sub.qos, True, ids, None)
     if d.qos == 0:

@@ -6,11 +6,13 @@ from typing import Final
 from mypy_extensions import i64
 
 from gateway.core import wills
+from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request, settle
+from gateway.core.commits import backlog_of, left
+from gateway.core.hold import expire
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
-from gateway.core.model import STAGED, PendingAck, Session, Target
-from gateway.core.publish import release_acks
+from gateway.core.model import STAGED, PendingAck, Session
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, STAGED_SEND, WILL, Commit, Core, Reading
 from gateway.mqtt.packets import PUBREC, V5
 from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
@@ -29,6 +31,9 @@ def tick(core: Core, now: i64) -> i64:
             wills.due(core, id, now)
         elif kind == SEGMENT_EXPIRED and id in core.segments:
             request(core, Reading(None, [id], EXPIRED))
+    core.wake_at = 0
+    if core.hold:
+        expire(core, now)
     if now >= core.checked_at + CHECK_MS:
         core.checked_at = now
         check_clients(core, now)
@@ -39,6 +44,8 @@ def tick(core: Core, now: i64) -> i64:
     due: i64 = core.checked_at + CHECK_MS
     if core.timers:
         due = min(due, core.timers[0][0])
+    if core.hold:
+        due = min(due, core.hold[0].until)
     if core.commit.lazy_at:
         due = min(due, core.commit.lazy_at)
     flying = core.flying
@@ -97,7 +104,7 @@ def check_disk(core: Core, now: i64) -> None:
 def evict(core: Core, size: i64, now: i64) -> None:
     ids: list[int] = []
     for id, segment in core.segments.items():
-        if id <= core.evict_from or segment.last > core.durable_seq:
+        if id <= core.evict_from or not segment.committed:
             continue
         ids.append(id)
         size -= segment.bytes
@@ -128,14 +135,17 @@ def failed(core: Core, text: str, now: i64) -> None:
 def abandon(core: Core, commit: Commit, now: i64) -> None:
     """Held for too long: these publishes are refused (v5) or their connections closed (3.1.1), counted as ``disk``."""
     core.log.append(f"{len(commit.acks)} publishes could not be stored: given back to their publishers")
-    acks = commit.acks
+    acks = [a for a in commit.acks if not a.done]
     commit.acks = []
     segment = commit.segment
     if segment is not None:
         core.segments.pop(segment.id, None)
-        for i, m in enumerate(commit.messages):
-            for t in commit.targets[i]:
-                abandon_entry(core, t, m.seq, i, commit, now)
+    for m in commit.messages:
+        m.ack = None  # it is refused below, not done
+        for t in left(m):
+            b = backlog_of(t)
+            if b is not None:
+                drop_entry(core, b, m, DISK, now)
     unsent = [w for w in commit.waiters if w.kind == STAGED_SEND]
     commit.waiters = [w for w in commit.waiters if w.kind != STAGED_SEND]
     for w in unsent:
@@ -144,21 +154,12 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
             unstage(core, s, w.value, now)
     commit.segment = None
     commit.messages = []
-    commit.targets = []
     commit.records = []
     commit.sets = {}
     commit.bytes = 0
     commit.waits_since = 0
     for a in acks:
         refuse(core, a, now)
-
-
-def abandon_entry(core: Core, t: Target, seq: i64, i: int, commit: Commit, now: i64) -> None:
-    s = t.owner
-    g = t.group
-    b = s.backlog if s is not None else (g.backlog if g is not None else None)
-    if b is not None:
-        drop_entry(core, b, commit.messages[i], DISK, now)
 
 
 def unstage(core: Core, s: Session, packet_id: int, now: i64) -> None:

@@ -57,6 +57,6 @@ def publish_will(core: Core, client_id: str, w: Will, s: Session | None, now: i6
     route = route_of(core, w.topic.decode())
     if w.retain:
         retain(core, route, m)
-    deliver_all(core, route, m, s, now)
+    deliver_all(core, route, m, s, False, now)
     core.will_row(client_id, None)
     core.commit.urgent = True

@@ -1,0 +1,103 @@
+"""Delivered before durable: the insert of a message is held back while its receivers are about to acknowledge.
+
+When the last of them has, nothing is written at all and the publisher is answered.
+Only for QoS 1 that is not retained: its publisher sends again what was not acknowledged.
+"""
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+
+from gateway.core.commits import commit, in_order, left, sid_of
+from gateway.core.message import Message
+from gateway.core.model import Delivery, Session, Target
+from gateway.core.state import Core
+
+PROMPT: Final = 20  # acknowledgements within the window that clear the slow flag
+RATE_MS: Final = 100
+
+
+def may_hold(core: Core, targets: list[Target]) -> bool:
+    """Every target can answer within the window: connected, nothing on disk ahead, room, and not known as slow."""
+    limits = core.limits
+    window_ms: i64 = limits.commit_window_ms
+    if window_ms == 0 or core.hold_bytes >= limits.hold_bytes_max or core.error_since:
+        return False
+    for t in targets:
+        s = t.owner
+        if s is None or s.slow or t.qos != 1:
+            return False
+        c = s.client
+        b = s.backlog
+        if c is None or b is None or not b.live or not c.connected or c.congested or s.staged or s.resend:
+            return False
+        ahead: i64 = len(b.ram)
+        if s.used >= c.window and (ahead + 1) * 2000 > s.rate * window_ms:
+            return False
+    return True
+
+
+def keep(core: Core, m: Message, now: i64) -> None:
+    if m.missing == 0:
+        return
+    m.until = now + core.limits.commit_window_ms
+    if not core.hold:
+        core.wake(m.until)
+    core.hold.append(m)
+    core.hold_bytes += m.size
+
+
+def expire(core: Core, now: i64) -> None:
+    """The window of the oldest is over: those who have not answered are slow, and it goes to the disk."""
+    hold = core.hold
+    late = False
+    while hold and (hold[0].missing == 0 or hold[0].until <= now):
+        m = hold.popleft()
+        core.hold_bytes -= m.size
+        if m.missing == 0:
+            continue
+        for t in left(m):
+            s = t.owner
+            if s is not None:
+                s.slow = True
+                s.prompt = 0
+        commit(core, m)
+        late = True
+    if late:
+        in_order(core)
+
+
+def harvest(core: Core, sid: int) -> None:
+    """This session cannot answer any more: what it has not acknowledged goes to the disk now."""
+    kept: deque[Message] = deque()
+    for m in core.hold:
+        waits = False
+        if m.missing:
+            for t in left(m):
+                if sid_of(t) == sid:
+                    waits = True
+        if waits:
+            core.hold_bytes -= m.size
+            commit(core, m)
+        else:
+            kept.append(m)
+    core.hold = kept
+    in_order(core)
+
+
+def answered(core: Core, s: Session, d: Delivery, now: i64) -> None:
+    """Learn from an acknowledgement how fast this session is."""
+    if s.slow:
+        if now - d.sent_at <= core.limits.commit_window_ms:
+            s.prompt += 1
+            if s.prompt >= PROMPT:
+                s.slow = False
+        else:
+            s.prompt = 0
+    s.rate_n += 1
+    passed: i64 = now - s.rate_at
+    if passed >= RATE_MS:
+        s.rate = s.rate_n * 1000 // passed
+        s.rate_n = 0
+        s.rate_at = now
