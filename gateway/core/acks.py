@@ -16,6 +16,7 @@ from gateway.mqtt.reasons import PACKET_IDENTIFIER_NOT_FOUND
 
 def complete(core: Core, s: Session, d: Delivery, now: i64) -> None:
     """The delivery is over and its slot free."""
+    s.settled += 1
     packet_id: int = d.packet_id
     s.inflight.pop(packet_id, None)
     if d.counted:
@@ -31,9 +32,8 @@ def complete(core: Core, s: Session, d: Delivery, now: i64) -> None:
         pump_groups(core, s, now)
 
 
-def settled(core: Core, s: Session, d: Delivery, now: i64) -> None:
+def settled(core: Core, d: Delivery, now: i64) -> None:
     b = d.backlog
-    s.settled += 1
     if b is not None:
         settle(core, b, d.message, now)
 
@@ -50,7 +50,7 @@ def on_puback(core: Core, s: Session, p: Ack, now: i64) -> None:
         return
     if d.backlog is not None:
         answered(core, s, d, now)
-    settled(core, s, d, now)
+    settled(core, d, now)
     complete(core, s, d, now)
 
 
@@ -65,7 +65,7 @@ def on_pubrec(core: Core, c: Client, s: Session, p: Ack, now: i64) -> None:
     if d.qos != 2:
         raise ProtocolError("PUBREC for a QoS 1 message")
     if d.state == SENT:
-        settled(core, s, d, now)
+        settled(core, d, now)
         if p.reason >= 0x80:
             complete(core, s, d, now)
             return

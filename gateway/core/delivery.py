@@ -104,7 +104,12 @@ def congest(c: Client) -> None:
 
 def drop(core: Core, s: Session, d: Delivery, reason: str, now: i64) -> None:
     """It ends here, counted; a durable one is settled with the next commit."""
-    core.ledger.drop(s.sid if d.group is None else d.group.sid, reason, 1)
+    g = d.group
+    if g is None:
+        core.ledger.drop(s.sid, reason, 1)
+    else:
+        s.matched -= 1
+        core.ledger.drop(g.sid, reason, 1)
     if d.backlog is not None:
         settle(core, d.backlog, d.message, now)
 

@@ -228,7 +228,8 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
         b.live = b.count == len(b.held)
         s = b.session
         if s is not None:
-            s.matched = b.count + core.ledger.dropped(b.sid)
+            elsewhere = [d for d in s.inflight.values() if d.backlog is not b]  # released, or of a group
+            s.matched = b.count + len(elsewhere) + core.ledger.dropped(b.sid)
     for id in [i for i, segment in core.segments.items() if segment.pending == 0]:
         del core.segments[id]
         core.commit.dead.append(id)

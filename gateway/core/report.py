@@ -4,7 +4,7 @@ from mypy_extensions import i64
 
 from gateway.core.limits import NEVER
 from gateway.core.message import Message
-from gateway.core.model import Group, Session
+from gateway.core.model import SENT, Group, Session
 from gateway.core.publish import deliver_all
 from gateway.core.routes import route_of
 from gateway.core.state import Core
@@ -52,8 +52,9 @@ def status(core: Core, now: i64) -> Row:
 
 def queued(s: Session) -> int:
     b = s.backlog
-    n = len(s.queue) + len(s.queue0)
-    return n + b.count - len(b.held) if b is not None else n
+    if b is None:
+        return len(s.queue) + len(s.queue0)
+    return b.count - len([d for d in s.inflight.values() if d.backlog is b and d.state <= SENT])
 
 
 def queued_bytes(s: Session) -> int:

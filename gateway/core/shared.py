@@ -33,6 +33,7 @@ def pick(g: Group, room: bool) -> Session | None:
 def adapt(core: Core, g: Group, s: Session, d: Delivery) -> None:
     """The member's own subscription decides QoS, retain flag and identifier."""
     options = g.options[s.sid]
+    s.matched += 1
     m = d.message
     qos: i64 = options.qos
     d.qos = max(m.qos, qos) if core.limits.upgrade_qos else min(m.qos, qos)
@@ -82,10 +83,12 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
             pop(b)
             if d.qos == 0:
                 if write(core, c, d, False, now):
+                    s.settled += 1
                     settle(core, b, d.message, now)
                 else:
                     drop(core, s, d, TOO_LARGE, now)
             elif not start(core, s, c, d, now):
+                s.matched -= 1
                 b.ram.appendleft(d)
                 b.ram_bytes += d.message.size
                 return
