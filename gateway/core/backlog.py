@@ -4,7 +4,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.commits import backlog_of, done, prune, settle_segment
+from gateway.core.commits import backlog_of, done, position, prune, settle_segment
 from gateway.core.ledger import DAMAGED
 from gateway.core.message import Message, Segment
 from gateway.core.model import Backlog, Delivery, Target
@@ -168,7 +168,7 @@ def refill(core: Core, b: Backlog) -> None:
     flying = core.flying
     if flying is not None:
         from_ram(core, b, flying.messages)
-    from_ram(core, b, core.commit.messages)
+    from_ram(core, b, sorted([*core.commit.messages, *core.hold], key=position))
     b.live = True
     b.loaded = core.next_seq - 1
 

@@ -45,7 +45,7 @@ def pack_targets(targets: list[Target]) -> bytes:
 
 
 def enter(core: Core, m: Message, targets: list[Target], key: bytes) -> None:
-    """Give ``m`` its position in the log; commit() or hold.keep() must follow."""
+    """Give ``m`` its position in the log; commit() or hold.keep() must follow at once."""
     m.seq = core.next_seq
     core.next_seq += 1
     m.targets = targets

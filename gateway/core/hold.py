@@ -39,8 +39,6 @@ def may_hold(core: Core, targets: list[Target]) -> bool:
 
 
 def keep(core: Core, m: Message, now: i64) -> None:
-    if m.missing == 0:
-        return
     m.until = now + core.limits.commit_window_ms
     if not core.hold:
         core.wake(m.until)

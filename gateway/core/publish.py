@@ -225,6 +225,11 @@ def deliver_all(core: Core, route: Route, m: Message, s: Session | None, hold: b
                 enter(core, m, own, pack_targets(own))
         else:
             enter(core, m, route.durable, route.key)
+        if m.seq:  # before it is delivered: a queue that reads on must find it
+            if hold:
+                keep(core, m, now)
+            else:
+                commit(core, m)
     matched = False
     for t in route.targets:
         o = t.owner
@@ -245,11 +250,6 @@ def deliver_all(core: Core, route: Route, m: Message, s: Session | None, hold: b
         assert g is not None
         matched = True
         dispatch(core, g, m, t, now)
-    if m.seq:
-        if hold:
-            keep(core, m, now)
-        else:
-            commit(core, m)
     return matched
 
 
@@ -276,8 +276,8 @@ def one_kept(core: Core, s: Session, t: Target, m: Message) -> None:
     enter(core, copy, targets, pack_targets(targets))
     b = s.backlog
     assert b is not None
-    add(core, b, copy, t)
     commit(core, copy)
+    add(core, b, copy, t)
 
 
 def retain(core: Core, route: Route, m: Message) -> None:

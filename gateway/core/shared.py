@@ -6,7 +6,7 @@ that a memory member never acknowledged is still there for the others.
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import add, delivery, give_back, hold, pop, refill, settle
+from gateway.core.backlog import add, delivery, give_back, online, pop, refill, settle
 from gateway.core.delivery import deliver0, drop, offer, start, write
 from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
 from gateway.core.message import Message
@@ -65,7 +65,7 @@ def dispatch(core: Core, g: Group, m: Message, t: Target, now: i64) -> None:
 
 def pump_group(core: Core, g: Group, now: i64) -> None:
     b = g.backlog
-    if b is None:
+    if b is None or not online(b):
         return
     while True:
         while b.ram:
@@ -137,6 +137,3 @@ def hand_over(core: Core, s: Session, now: i64) -> None:
     for g in s.groups:
         if g.members:
             pump_group(core, g, now)
-
-
-__all__ = ["dispatch", "hand_over", "hold", "pick", "pump_group", "pump_groups"]
