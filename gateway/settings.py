@@ -223,6 +223,13 @@ class Settings:
         "store.max_bytes", Size(1_048_576), "1GiB", "Disk budget of the message store.", "store_bytes_max"
     )
     store_min_free_bytes: int = _setting("store.min_free_bytes", Size(), "64MiB", "Disk space left to others.")
+    store_commit_window_ms: int = _setting(
+        "store.commit_window_ms",
+        Integer(0, 1000),
+        20,
+        "How long an insert is held back while its receivers may acknowledge, in ms; 0 = everything is written.",
+        "commit_window_ms",
+    )
     store_error_hold_s: int = _setting(
         "store.error_hold_s",
         Duration(0, 86400, ms=True),

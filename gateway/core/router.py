@@ -242,7 +242,7 @@ class Router:
     def on_tick(self, now: int) -> int:
         core = self.core
         due = upkeep.tick(core, now)
-        if now >= core.sys_at:
+        if core.limits.sys_interval_ms and now >= core.sys_at:
             core.sys_at = now + core.limits.sys_interval_ms
             report.publish_sys(core, self.version, now)
         return due
