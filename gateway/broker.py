@@ -66,6 +66,7 @@ class Broker:
         self._stopping = asyncio.Event()
         self._pump = StorePump(self.now, log)
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0  # gateway ms of the next tick
 
     def now(self) -> int:
         """Gateway time, ms."""
@@ -160,6 +161,9 @@ class Broker:
     def _after_turn(self) -> None:
         self._pump.run()
         self._admission.run()
+        wake = self._router.wake_at()
+        if wake and wake < self._due:
+            self._arm(wake, self.now())
         for line in self._router.take_log():
             self._log.noise(_kind(line), line)
 
@@ -169,11 +173,19 @@ class Broker:
         try:
             due = self._router.on_tick(now)
         finally:  # a defect in one tick must not be the end of all ticks
-            self._timer = self._loop.call_later(min(max(due - now, TICK_MS_MIN), 1000) / 1000, self._tick)
+            self._arm(due, now)
         self._turn.sweep(now)
         self._pump.tick(now)
         self._log.sweep()
         self._turn.touch()
+
+    def _arm(self, due: int, now: int) -> None:
+        """The next tick."""
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_ms = min(max(due - now, TICK_MS_MIN), 1000)
+        self._due = now + wait_ms
+        self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
 
     def _reload(self) -> None:
         """SIGHUP. What is wrong is told in one line and changes nothing."""

@@ -115,8 +115,7 @@ class Ledger:
                 self._loaded[name] = value
                 self._taken[name] = value
 
-    @property
-    def pending(self) -> bool:
+    def has_drops(self) -> bool:
         """Some drop is not stored yet."""
         return len(self._changed) > 0
 

@@ -39,7 +39,7 @@ def tick(core: Core, now: i64) -> i64:
         check_clients(core, now)
         expire_retained(core, now)
         check_disk(core, now)
-        if core.ledger.pending and now >= core.counters_at + core.limits.counter_commit_ms:
+        if core.ledger.has_drops() and now >= core.counters_at + core.limits.counter_commit_ms:
             core.lazy(now)
     due: i64 = core.checked_at + CHECK_MS
     if core.timers:
