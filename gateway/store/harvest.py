@@ -39,43 +39,62 @@ TABLES: Final = (
 
 @final
 class Harvest:
-    """Counts what was kept and names what was not."""
+    """Copies what can be read, counts what was kept and names what was not."""
 
-    def __init__(self) -> None:
-        self.kept: dict[str, int] = {}
-        self.losses: list[str] = []
+    def __init__(self, target: sqlite3.Connection) -> None:
+        self.gapped: set[str] = set()  # tables with parts that no path leads to
+        self._target = target
+        self._losses: list[str] = []
+        self._lost_records = 0
+        self._before = {table.name: _count(target, table) for table in TABLES}
 
     def summary(self) -> str:
         """As "1 session, 3 subscription, ...", in the order of the tables."""
-        return ", ".join(f"{count} {name}" for name, count in self.kept.items() if count) or "nothing"
+        kept = [(_count(self._target, table) - self._before[table.name], table.name) for table in TABLES]
+        return ", ".join(f"{count} {name}" for count, name in kept if count) or "nothing"
 
-    def take(self, source: sqlite3.Connection, target: sqlite3.Connection, table: Table) -> None:
-        """Copy every row of one table that can be read and makes sense."""
+    def losses(self) -> list[str]:
+        """One line for each thing that is missing."""
+        if not self._lost_records:
+            return self._losses
+        return [*self._losses, f"the messages of {self._lost_records} segment(s) were damaged and are lost"]
+
+    def note(self, line: str) -> None:
+        """Add a line to the losses."""
+        self._losses.append(line)
+
+    def walk(self, source: sqlite3.Connection, table: Table) -> None:
+        """Copy every row of one table that can be reached and makes sense."""
         walk = _Walk(source, table)
-        slots = "?, " * (table.columns.count(",") + 1)
-        columns = table.columns
-        if table.name == "segment":
-            slots, columns = slots + "?, ", columns + ", records"
-        # what the new database says of its own schema stands
-        verb = "IGNORE" if table.name == "meta" else "REPLACE"
-        insert = f"INSERT OR {verb} INTO {table.name} ({columns}) VALUES ({slots[:-2]})"
-        lost_records, bad, before = 0, 0, _count(target, table)
+        if bad := self._copy(source, table, walk):
+            self._losses.append(f"table {table.name}: {bad} row(s) made no sense and are lost")
+        if walk.gaps:
+            self._losses.append(f"table {table.name}: {walk.gaps} unreadable part(s), rows may be missing")
+            self.gapped.add(table.name)
+
+    def add_leaf(self, source: sqlite3.Connection, table: Table) -> None:
+        """Copy what one leaf of the table has and the walk could not reach."""
+        self._copy(source, table, _Walk(source, table))
+
+    def _copy(self, source: sqlite3.Connection, table: Table, walk: "_Walk") -> int:
+        """Rows that made no sense."""
+        with_records = table.name == "segment"
+        columns = f"{table.columns}, records" if with_records else table.columns
+        # a row that is already there stands: a walk and a leaf may meet the same one
+        insert = f"INSERT OR IGNORE INTO {table.name} ({columns}) VALUES ({', '.join('?' * (columns.count(',') + 1))})"
+        bad = 0
         for row in walk.rows():
             good = _checked(row, table.kinds)
             if good is None:
                 bad += 1
                 continue
-            if table.name == "segment":
+            if with_records:
+                if self._target.execute("SELECT 1 FROM segment WHERE id = ?", good[:1]).fetchone() is not None:
+                    continue
                 good, whole = _with_records(source, good)
-                lost_records += not whole
-            target.execute(insert, good)
-        self.kept[table.name] = _count(target, table) - before
-        if walk.gaps:
-            self.losses.append(f"table {table.name}: {walk.gaps} unreadable part(s), the rows in them are lost")
-        if bad:
-            self.losses.append(f"table {table.name}: {bad} row(s) made no sense and are lost")
-        if lost_records:
-            self.losses.append(f"the messages of {lost_records} segment(s) were damaged and are lost")
+                self._lost_records += not whole
+            self._target.execute(insert, good)
+        return bad
 
 
 def _count(connection: sqlite3.Connection, table: Table) -> int:

@@ -4,14 +4,16 @@ The new database is built beside the damaged one and swapped in by renames, so t
 """
 
 import os
+import shutil
 import sqlite3
 import struct
 import time
 from pathlib import Path
 from typing import Final
 
-from gateway.store.connection import connect
-from gateway.store.harvest import TABLES, Harvest
+from gateway.store.connection import PAGE_BYTES, connect
+from gateway.store.harvest import TABLES, Harvest, Table
+from gateway.store.leaves import each_leaf
 from gateway.store.migrations import migrate
 
 _WAL_MAGIC: Final = (0x377F0682, 0x377F0683)
@@ -73,12 +75,13 @@ def salvage(path: Path, reason: str) -> list[str]:
     fresh = beside(path, ".new")
     for ending in ("", "-wal", "-shm"):
         beside(fresh, ending).unlink(missing_ok=True)
-    harvest = Harvest()
     target = connect(fresh, "fsync", 4 * 1024 * 1024)
     try:
         migrate(target, fresh)
         target.execute("BEGIN")
-        _copy(path, target, harvest)
+        harvest = Harvest(target)
+        _copy(path, harvest)
+        kept, losses = harvest.summary(), harvest.losses()
         target.execute("COMMIT")
         target.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
@@ -89,49 +92,60 @@ def salvage(path: Path, reason: str) -> list[str]:
             os.rename(beside(path, ending), beside(aside, ending))
     os.rename(fresh, path)
     _sync_directory(path.parent)
-    line = f"{path.name}: {reason}; set aside as {aside.name}; kept {harvest.summary()}"
-    return [line, *harvest.losses] if any(harvest.kept.values()) else [line]
+    line = f"{path.name}: {reason}; set aside as {aside.name}; kept {kept}"
+    return [line] if kept == "nothing" else [line, *losses]
 
 
-def _copy(path: Path, target: sqlite3.Connection, harvest: Harvest) -> None:
-    """Copy table by table; a first page that is gone is replaced in a copy, since all tables hang on it."""
-    if not _copy_from(path, target, harvest):
-        patched = beside(path, ".patched")
-        try:
-            if _with_first_page_of(beside(path, ".new"), path, patched):
-                _copy_from(patched, target, harvest)
-        finally:
-            for ending in ("", "-wal", "-shm"):
-                beside(patched, ending).unlink(missing_ok=True)
+def _copy(path: Path, harvest: Harvest) -> None:
+    """Walk the tables; where a page at or below their roots is gone, look at their leaves in a copy of the file.
+
+    A first page that is gone is replaced in the copy, since all tables hang on it.
+    """
+    copy = beside(path, ".patched")
+    try:
+        found = _walk(path, harvest)
+        if not found and _with_first_page_of(path, copy):
+            found = _walk(copy, harvest)
+        if harvest.gapped:
+            if not copy.exists():
+                shutil.copyfile(path, copy)
+            roots = {root: table.name for root, table in found.items() if table.name in harvest.gapped}
+            tables = {table.name: table for table in TABLES}
+            for name, source in each_leaf(copy, roots):
+                harvest.add_leaf(source, tables[name])
+    except OSError as error:  # most likely no room for the copy: what the walk found is kept
+        harvest.note(f"the damaged parts got no closer look: {error.strerror}")
+    finally:
+        for ending in ("", "-wal", "-shm"):
+            beside(copy, ending).unlink(missing_ok=True)
 
 
-def _copy_from(path: Path, target: sqlite3.Connection, harvest: Harvest) -> bool:
-    """False when nothing can be read because the file's first page does not make sense."""
+def _walk(path: Path, harvest: Harvest) -> dict[int, Table]:
+    """The tables by root page; none when the file's first page does not make sense."""
     source = sqlite3.connect(path, isolation_level=None)
     source.text_factory = bytes
     try:
-        if not _tables(source):
-            return False
-        for table in TABLES:
-            harvest.take(source, target, table)
-        return True
+        found = _tables(source)
+        for table in found.values():
+            harvest.walk(source, table)
+        return found
     finally:
         source.close()
 
 
-def _tables(source: sqlite3.Connection) -> set[bytes]:
-    """The names of those of our tables that the file's schema still has."""
+def _tables(source: sqlite3.Connection) -> dict[int, Table]:
+    """Those of our tables that the file's schema still has, by root page."""
     try:
         # reads a file that is shorter than it says, and a schema that it finds odd
         source.execute("PRAGMA writable_schema = ON")
         source.execute("PRAGMA query_only = ON")
-        names = {name for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        roots = dict(source.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
     except sqlite3.Error:
-        return set()
-    return names.intersection(table.name.encode() for table in TABLES)
+        return {}
+    return {roots[table.name.encode()]: table for table in TABLES if table.name.encode() in roots}
 
 
-def _with_first_page_of(model: Path, damaged: Path, patched: Path) -> bool:
+def _with_first_page_of(damaged: Path, patched: Path) -> bool:
     """Copy the damaged file under the first page of a new database of the same schema.
 
     The migrations make the same tables in the same order, so their root pages are where the new file has them.
@@ -140,13 +154,13 @@ def _with_first_page_of(model: Path, damaged: Path, patched: Path) -> bool:
         size = file.seek(0, os.SEEK_END)
     probe = sqlite3.connect(":memory:")
     try:
-        probe.execute("PRAGMA page_size = 4096")
+        probe.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         probe.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        migrate(probe, model)
-        first_page = bytearray(probe.serialize()[:4096])
+        migrate(probe, damaged)
+        first_page = bytearray(probe.serialize()[:PAGE_BYTES])
     finally:
         probe.close()
-    pages = size // 4096
+    pages = size // PAGE_BYTES
     if pages < 2:
         return False
     struct.pack_into(">I", first_page, 28, pages)
@@ -154,10 +168,10 @@ def _with_first_page_of(model: Path, damaged: Path, patched: Path) -> bool:
     first_page[92:96] = first_page[24:28]  # the size above is the one to believe
     with damaged.open("rb") as source, patched.open("wb") as target:
         target.write(first_page)
-        source.seek(4096)
+        source.seek(PAGE_BYTES)
         while chunk := source.read(1 << 20):
             target.write(chunk)
-        target.truncate(pages * 4096)
+        target.truncate(pages * PAGE_BYTES)
     return True
 
 

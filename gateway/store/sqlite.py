@@ -128,7 +128,8 @@ class Store:
     def submit(self, batch: Batch) -> None:
         """Commit one batch; the next only after ``on_done(batch.number, reason or None)``.
 
-        None: durable as promised. A reason: nothing of it is applied; the caller may submit it again.
+        None: durable as promised. A reason: nothing of it is applied; the caller may submit it again. Only when the
+        reason begins with "database damaged" is that in vain: the next ``open`` salvages.
         """
         assert self._writer is not None
         self._writer.submit(batch)

@@ -21,7 +21,7 @@ SEGMENTS = 200
 
 def filled(opened: Open) -> Snapshot:
     """A database with enough rows that every table has several pages; what it holds."""
-    one = opened()
+    one = opened(durability="os")
     for number in range(1, SEGMENTS + 1):
         batch = Batch(number)
         batch.segment_id, batch.segment_last = number * 10, number * 10 + 9
@@ -177,6 +177,52 @@ def test_three_bad_leaves_apart(opened: Open, path: Path) -> None:
     assert any("table subscription: 3 unreadable" in line for line in after.damage)
 
 
+@pytest.mark.parametrize("table", ["session", "cursor", "segment"])
+def test_a_bad_root_costs_nothing_while_the_leaves_are_there(opened: Open, path: Path, table: str) -> None:
+    before = filled(opened)
+    overwrite(path, pages_of(path, table, "interior")[0], os.urandom(PAGE))
+    one = opened()
+    assert_nothing_invented(before, one.snapshot)
+    assert total(one.snapshot) == total(before)
+    assert any(f"table {table}: 1 unreadable" in line for line in one.snapshot.damage)
+    assert all(records for _, records in one.read(*[segment for segment, _, _ in before.segments]))
+
+
+@pytest.mark.parametrize("table", ["subscription", "retained", "will", "counter"])
+def test_a_bad_root_without_a_rowid_costs_the_rows_in_it(opened: Open, path: Path, table: str) -> None:
+    before = filled(opened)
+    leaves = len(pages_of(path, table, "leaf"))
+    overwrite(path, pages_of(path, table, "interior")[0], bytes(PAGE))
+    after = opened().snapshot
+    assert_nothing_invented(before, after)
+    assert total(before) - total(after) == leaves - 1  # one row stands between any two leaves
+
+
+def test_first_page_and_roots_at_once(opened: Open, path: Path) -> None:
+    before = filled(opened)
+    for page in [pages_of(path, table, "interior")[0] for table in ("session", "cursor", "segment")] + [1]:
+        overwrite(path, page, bytes(PAGE))
+    after = opened().snapshot
+    assert_nothing_invented(before, after)
+    assert total(after) == total(before)
+    assert not beside(path, ".patched").exists()
+
+
+def test_a_deleted_row_stays_deleted(opened: Open, path: Path) -> None:
+    filled(opened)
+    one, batch = opened(), Batch(1)
+    batch.gone = list(range(100, 600))
+    batch.dead_segments = list(range(500, 1500, 10))
+    assert one.commit(batch) is None
+    one.close()
+    for table in ("session", "cursor", "segment"):
+        overwrite(path, pages_of(path, table, "interior")[0], bytes(PAGE))
+    after = opened().snapshot
+    assert [sid for sid, *_ in after.sessions] == [*range(1, 100), *range(600, SESSIONS + 1)]
+    assert list(after.cursors) == [*range(1, 100), *range(600, SESSIONS + 1)]
+    assert [segment for segment, _, _ in after.segments] == [*range(10, 500, 10), *range(1500, 2001, 10)]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_pages_overwritten_never_stop_the_start(opened: Open, path: Path, seed: int) -> None:
     before = filled(opened)
@@ -205,24 +251,6 @@ def test_records_that_are_lost_keep_their_targets(opened: Open, path: Path) -> N
     assert_nothing_invented(before, one.snapshot)
     assert one.read(770, 780) == [(770, b""), (780, (78).to_bytes(4, "big") * 3000)]
     assert one.store.stats().damaged == 1
-
-
-def test_a_blob_that_fails_its_checksum_is_left_out_and_named(opened: Open, path: Path) -> None:
-    filled(opened)
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE cursor SET state = zeroblob(200) WHERE sid = 5")
-    connection.execute("UPDATE retained SET data = zeroblob(240) WHERE topic = 'plant/line-0007/state'")
-    connection.execute("UPDATE segment SET targets = zeroblob(80) WHERE id = 50")
-    connection.commit()
-    connection.close()
-    snapshot = opened().snapshot
-    assert 5 not in snapshot.cursors
-    assert len(snapshot.cursors) == SESSIONS - 1
-    assert len(snapshot.retained) == 399
-    assert len(snapshot.segments) == SEGMENTS - 1
-    assert len(snapshot.damage) == 3
-    assert "'plant/line-0007/state'" in snapshot.damage[1]
-    assert asides(path) == []
 
 
 def test_a_garbage_log_is_set_aside_and_the_rest_opens(opened: Open, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ import pytest
 from gateway.core.batch import Batch
 from gateway.store.errors import StoreError
 from gateway.store.sqlite import Store
-from tests.unit.store.opened import WAIT_S, Opened
+from tests.unit.store.opened import Opened
 
 Open = Callable[..., Opened]
 
@@ -48,22 +47,6 @@ def test_every_table_comes_back(opened: Open) -> None:
     assert batch.meta.items() <= snapshot.meta.items()
     assert snapshot.segments == [(10, 12, batch.targets)]
     assert snapshot.damage == []
-
-
-def test_records_are_read_in_the_order_asked_for(opened: Open, path: Path) -> None:
-    one, records = opened(), {}
-    for number in range(1, 4):
-        batch = Batch(number)
-        batch.segment_id = batch.segment_last = number * 100
-        batch.records = records[number * 100] = os.urandom(9000)
-        assert one.commit(batch) is None
-    assert one.read(300, 100, 999) == [(300, records[300]), (100, records[100]), (999, b"")]
-    assert one.store.stats().damaged == 0
-    one.close()
-    again = Store(path, on_done=lambda *_: None, on_read=lambda *_: None)
-    again.open()
-    assert again.read_now([200]) == [(200, records[200])]
-    again.close()
 
 
 def test_a_batch_deletes_before_it_inserts(opened: Open) -> None:
@@ -151,71 +134,6 @@ def test_kill_9_loses_nothing_reported_and_halves_nothing(opened: Open, path: Pa
     assert all(records == segment.to_bytes(8, "big") * 2000 for segment, records in one.read(*range(1, number + 1)))
 
 
-FULL = """
-import resource, sys, queue
-from pathlib import Path
-from gateway.core.batch import Batch
-from gateway.store.sqlite import Store
-
-done = queue.Queue()
-store = Store(Path(sys.argv[1]), on_done=lambda number, reason: done.put((number, reason)), on_read=lambda *_: None)
-store.open()
-store.start()
-
-def commit(number, size):
-    batch = Batch(number)
-    batch.segment_id = batch.segment_last = number
-    batch.records = b"r" * size
-    batch.meta = {"number": number}
-    store.submit(batch)
-    return done.get(timeout=20)
-
-assert commit(1, 1000) == (1, None)
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, -1))
-number, reason = commit(2, 1_000_000)
-assert number == 2 and reason and "\\n" not in reason, reason
-assert store.stats().failed_commits == 1 and store.stats().last_error
-assert commit(3, 1000) == (3, None), "a small one still fits"
-number, reason = commit(4, 1_000_000)
-assert reason
-resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
-assert commit(4, 1_000_000) == (4, None)
-assert store.stats().last_error == ""
-store.close()
-"""
-
-
-def test_a_write_that_fails_applies_nothing_and_the_next_works(opened: Open, path: Path) -> None:
-    subprocess.run([sys.executable, "-c", FULL, str(path)], check=True, cwd=Path(__file__).parents[3], timeout=60)
-    snapshot = opened().snapshot
-    assert [segment for segment, _, _ in snapshot.segments] == [1, 3, 4]
-    assert snapshot.meta["number"] == 4
-    assert snapshot.damage == []
-
-
-def test_below_the_free_space_floor_only_messages_are_refused(opened: Open) -> None:
-    one = opened(min_free_bytes=1 << 60)
-    batch = Batch(1)
-    batch.segment_id = batch.segment_last = 1
-    batch.records = b"x"
-    reason = one.commit(batch)
-    assert reason is not None
-    assert reason.startswith("disk full: ")
-    batch = Batch(2)
-    batch.dead_segments, batch.cursors = [1], {1: b"s"}
-    assert one.commit(batch) is None
-    one.close()
-    snapshot = opened().snapshot
-    assert (snapshot.segments, snapshot.cursors) == ([], {1: b"s"})
-
-
-def test_a_batch_that_cannot_be_packed_is_answered(opened: Open) -> None:
-    one, batch = opened(), Batch(1)
-    batch.sessions = [(1, "a", 0, object(), 0)]  # type: ignore[list-item]
-    assert one.commit(batch) is not None
-    assert one.commit(full_batch(2)) is None
-
-
 def test_a_second_broker_is_refused_by_pid(opened: Open, path: Path) -> None:
     one = opened()
     with pytest.raises(StoreError, match=f"in use by another broker \\(pid {os.getpid()}\\)") as error:
@@ -233,52 +151,3 @@ def test_a_directory_that_cannot_be_made_or_written_is_one_line(tmp_path: Path) 
             store.open()
         assert "\n" not in str(error.value)
         assert str(path.parent) in str(error.value)
-
-
-def test_a_damaged_segment_is_empty_counted_and_costs_no_other(opened: Open, path: Path) -> None:
-    one = opened()
-    for number in (1, 2):
-        batch = Batch(number)
-        batch.segment_id = batch.segment_last = number
-        batch.records = bytes([number]) * 50_000
-        assert one.commit(batch) is None
-    one.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE segment SET records = zeroblob(50000) WHERE id = 1")
-    connection.close()
-    one = opened()
-    assert one.read(1, 2) == [(1, b""), (2, b"\x02" * 50_000)]
-    assert one.store.stats().damaged == 1
-
-
-def test_a_drained_file_shrinks_and_the_log_stays_small(opened: Open, path: Path) -> None:
-    one = opened()
-    for number in range(1, 33):
-        batch = Batch(number)
-        batch.segment_id = batch.segment_last = number
-        batch.records = os.urandom(1_000_000)
-        assert one.commit(batch) is None
-    stats = one.store.stats()
-    assert path.with_name("forebay.db-wal").stat().st_size < 8_000_000
-    assert stats.commits == 32
-    assert 32_000_000 < stats.bytes_written < 100_000_000
-    batch = Batch(33)
-    batch.dead_segments = list(range(1, 33))
-    assert one.commit(batch) is None
-    deadline = time.monotonic() + WAIT_S
-    while path.stat().st_size > 6_000_000 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert path.stat().st_size < 6_000_000
-    assert one.store.stats().used_bytes < 3_000_000
-    assert one.store.stats().file_bytes < 16_000_000
-
-
-def test_the_figures_of_a_commit(opened: Open) -> None:
-    one = opened()
-    assert one.commit(full_batch()) is None
-    stats = one.store.stats()
-    assert stats.commits == 1
-    assert 0 < stats.last_commit_ms <= stats.max_commit_ms
-    assert 0 < stats.p50_commit_ms <= stats.p99_commit_ms <= stats.max_commit_ms
-    assert stats.free_bytes > 0
-    assert stats.used_bytes >= 4096

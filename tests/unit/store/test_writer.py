@@ -1,0 +1,112 @@
+"""Failures of the disk, its figures, and the room it takes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.core.batch import Batch
+from tests.unit.store.opened import WAIT_S, Opened
+from tests.unit.store.test_sqlite import full_batch
+
+Open = Callable[..., Opened]
+
+
+FULL = """
+import resource, sys, queue
+from pathlib import Path
+from gateway.core.batch import Batch
+from gateway.store.sqlite import Store
+
+done = queue.Queue()
+store = Store(Path(sys.argv[1]), on_done=lambda number, reason: done.put((number, reason)), on_read=lambda *_: None)
+store.open()
+store.start()
+
+def commit(number, size):
+    batch = Batch(number)
+    batch.segment_id = batch.segment_last = number
+    batch.records = b"r" * size
+    batch.meta = {"number": number}
+    store.submit(batch)
+    return done.get(timeout=20)
+
+assert commit(1, 1000) == (1, None)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, -1))
+number, reason = commit(2, 1_000_000)
+assert number == 2 and reason and "\\n" not in reason, reason
+assert store.stats().failed_commits == 1 and store.stats().last_error
+assert commit(3, 1000) == (3, None), "a small one still fits"
+number, reason = commit(4, 1_000_000)
+assert reason
+resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+assert commit(4, 1_000_000) == (4, None)
+assert store.stats().last_error == ""
+store.close()
+"""
+
+
+def test_a_write_that_fails_applies_nothing_and_the_next_works(opened: Open, path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FULL, str(path)], check=True, cwd=Path(__file__).parents[3], timeout=60)
+    snapshot = opened().snapshot
+    assert [segment for segment, _, _ in snapshot.segments] == [1, 3, 4]
+    assert snapshot.meta["number"] == 4
+    assert snapshot.damage == []
+
+
+def test_below_the_free_space_floor_only_messages_are_refused(opened: Open) -> None:
+    one = opened(min_free_bytes=1 << 60)
+    batch = Batch(1)
+    batch.segment_id = batch.segment_last = 1
+    batch.records = b"x"
+    reason = one.commit(batch)
+    assert reason is not None
+    assert reason.startswith("disk full: ")
+    batch = Batch(2)
+    batch.dead_segments, batch.cursors = [1], {1: b"s"}
+    assert one.commit(batch) is None
+    one.close()
+    snapshot = opened().snapshot
+    assert (snapshot.segments, snapshot.cursors) == ([], {1: b"s"})
+
+
+def test_a_batch_that_cannot_be_packed_is_answered(opened: Open) -> None:
+    one, batch = opened(), Batch(1)
+    batch.sessions = [(1, "a", 0, object(), 0)]  # type: ignore[list-item]
+    assert one.commit(batch) is not None
+    assert one.commit(full_batch(2)) is None
+
+
+def test_a_drained_file_shrinks_and_the_log_stays_small(opened: Open, path: Path) -> None:
+    one = opened()
+    for number in range(1, 33):
+        batch = Batch(number)
+        batch.segment_id = batch.segment_last = number
+        batch.records = os.urandom(1_000_000)
+        assert one.commit(batch) is None
+    stats = one.store.stats()
+    assert path.with_name("forebay.db-wal").stat().st_size < 8_000_000
+    assert stats.commits == 32
+    assert 32_000_000 < stats.bytes_written < 100_000_000
+    batch = Batch(33)
+    batch.dead_segments = list(range(1, 33))
+    assert one.commit(batch) is None
+    deadline = time.monotonic() + WAIT_S
+    while path.stat().st_size > 6_000_000 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert path.stat().st_size < 6_000_000
+    assert one.store.stats().used_bytes < 3_000_000
+    assert one.store.stats().file_bytes < 16_000_000
+
+
+def test_the_figures_of_a_commit(opened: Open) -> None:
+    one = opened()
+    assert one.commit(full_batch()) is None
+    stats = one.store.stats()
+    assert stats.commits == 1
+    assert 0 < stats.last_commit_ms <= stats.max_commit_ms
+    assert 0 < stats.p50_commit_ms <= stats.p99_commit_ms <= stats.max_commit_ms
+    assert stats.free_bytes > 0
+    assert stats.used_bytes >= 4096
