@@ -158,8 +158,8 @@ class Broker:
         assert settings.tls_key is not None
         return server_context(settings.tls_cert, settings.tls_key, settings.tls_min_version)
 
-    def _after_turn(self) -> None:
-        self._pump.run()
+    def _after_turn(self, now: int) -> None:
+        self._pump.run(now)
         self._admission.run()
         wake = self._router.wake_at()
         if wake and wake < self._due:

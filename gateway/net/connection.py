@@ -16,8 +16,8 @@ LINGER_MS: Final = 1_000  # how long it may take to close its side once they are
 class Turn:
     """What all connections of one event loop share, and what happens once at the end of a loop turn.
 
-    ``now`` gives the gateway time in milliseconds. ``after`` runs behind the
-    writes of each turn (disk, authentication, log). ``fault`` is told of an
+    ``now`` gives the gateway time in milliseconds. ``after(now)`` runs behind
+    the writes of each turn (disk, authentication, log). ``fault`` is told of an
     exception that only a defect can cause; the connection is aborted.
     """
 
@@ -26,7 +26,7 @@ class Turn:
         router: Router,
         now: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
-        after: Callable[[], None],
+        after: Callable[[int], None],
         fault: Callable[[str, Exception], None],
     ) -> None:
         self.router = router
@@ -58,7 +58,7 @@ class Turn:
             link = client.link
             assert isinstance(link, Connection)
             link.resume(now)
-        self.after()
+        self.after(now)
 
     def sweep(self, now: int) -> None:
         """Close the connections that were given their last bytes; abort those that do not take them."""

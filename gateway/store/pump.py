@@ -54,13 +54,12 @@ class StorePump:
         """Whether no commit is under way."""
         return self._flying is None
 
-    def run(self) -> None:
+    def run(self, now: int) -> None:
         """Hand over what the router has for the store; call after every turn that touched the router."""
         for token, ids in self._router.take_reads():
             self._store.read(token, ids)
         if self._flying is not None:
             return
-        now = self._now()
         batch = self._router.take_batch(now)
         if now >= self._stamp_at:
             self._stamp_at = now + STAMP_MS
@@ -78,7 +77,7 @@ class StorePump:
         """The next commit is the last one: it says that this was no crash."""
         self._running = 0
         self._stamp_at = 0
-        self.run()
+        self.run(self._now())
 
     def tick(self, now: int) -> None:
         """Tell the router what the disk holds, about once a second."""

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import ssl
@@ -18,6 +19,7 @@ import trustme
 from gateway.auth import Passwords
 from gateway.cli.control import RefusedError, ask
 from tests import wire_format as mqtt
+from tests.crash.shimlog import build_shim, shim_env
 from tests.harness import Broker, free_port
 from tests.wire import Wire
 
@@ -81,6 +83,20 @@ def test_a_data_directory_that_cannot_be_is_one_line(tmp_path: Path) -> None:
 def test_an_address_of_another_machine_is_one_line(tmp_path: Path) -> None:
     line = refusal(Broker(tmp_path / "data", arguments=["--listen", "192.0.2.1:1883"]), tmp_path / "log")
     assert "192.0.2.1:1883" in line
+
+
+def test_without_uvloop_it_serves_all_the_same(tmp_path: Path) -> None:
+    entry = ("-c", "import sys; sys.modules['uvloop'] = None; from gateway.cli.main import main; main()")
+    with Broker(tmp_path / "data", entry=entry) as broker:
+        with Wire.connect(broker.port, "plain", version=5) as wire:
+            wire.subscribe("t", qos=1)
+            wire.publish_done("t", b"x" * 300_000)
+            wire.take(1)
+            wire.send(b"\x30\xff\xff\xff\xff")
+            wire.expect(mqtt.DISCONNECT)
+            wire.expect_closed()
+        assert broker.sigterm() == 0
+        assert "ERROR" not in broker.log()
 
 
 # Bad peers
@@ -228,6 +244,22 @@ def test_sigterm_waits_for_no_deaf_peer(tmp_path: Path) -> None:
         started = time.monotonic()
         assert broker.sigterm() == 0
         assert time.monotonic() - started < 10
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the shim needs a C compiler")
+def test_sigterm_waits_for_no_hanging_disk(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Broker(data) as broker:
+        assert broker.sigterm() == 0
+    env = shim_env(data, sync_delay_ms=60_000)
+    with Broker(data, env=env, preload=[build_shim(tmp_path)]) as broker:
+        with Wire.open(broker.port) as waits:
+            waits.send(mqtt.connect("kept", 4, clean=False))
+            waits.expect_nothing(0.5)  # its session is on the way to the disk
+            started = time.monotonic()
+            assert broker.sigterm() == 0
+            assert 5 < time.monotonic() - started < 10
+        assert "the last commit not on disk" in broker.log()
 
 
 def test_a_second_signal_quits_at_once(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ class Rig:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.router = Router(Limits(), None, 0, 1)
-        self.turn = Turn(self.router, lambda: 0, loop.call_soon, lambda: self.admission.run(), lambda peer, error: None)
+        after, fault = lambda now: self.admission.run(), lambda peer, error: None
+        self.turn = Turn(self.router, lambda: 0, loop.call_soon, after, fault)
         self.admission = Admission(self.turn)
         self.most = 0
         self._lock = threading.Lock()

@@ -83,7 +83,7 @@ class Loop:
     def on_fault(self, peer: str, error: Exception) -> None:
         self.faults.append(error)
 
-    def after(self) -> None:
+    def after(self, now: int) -> None:
         if self.admit:
             for client in self.router.take_auth():
                 self.router.on_authenticated(client, True, self.now)

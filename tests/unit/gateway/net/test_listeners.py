@@ -66,7 +66,7 @@ class Rig:
         limits.max_connections = 2
         loop = asyncio.get_running_loop()
         self.router = Router(limits, None, 0, 1)
-        self.turn = Turn(self.router, lambda: 0, loop.call_soon, lambda: None, lambda peer, error: None)
+        self.turn = Turn(self.router, lambda: 0, loop.call_soon, lambda now: None, lambda peer, error: None)
         self.text = io.StringIO()
         (sock,) = bind("127.0.0.1", 0)
         self.listener = Listener(sock, self.turn, Log(self.text))

@@ -41,14 +41,14 @@ class Rig:
         return boottime_ms() + self.pump.offset_ms + self.later_ms
 
     def answered(self) -> None:
-        asyncio.get_running_loop().call_soon(self.pump.run)
+        asyncio.get_running_loop().call_soon(lambda: self.pump.run(self.now()))
 
     async def until(self, true: Callable[[], bool]) -> None:
         for _ in range(500):
             if true():
                 return
             self.router.on_tick(self.now())
-            self.pump.run()
+            self.pump.run(self.now())
             await asyncio.sleep(0.01)
         raise AssertionError("in vain")
 
@@ -90,7 +90,7 @@ async def test_the_clock_is_stamped_even_when_nothing_happens(tmp_path: Path) ->
     rig = Rig(tmp_path)
     await rig.until(lambda: rig.store.stats().commits > 0 and rig.pump.idle)
     commits = rig.store.stats().commits
-    rig.pump.run()
+    rig.pump.run(rig.now())
     assert rig.pump.idle
     rig.later_ms = STAMP_MS
     await rig.until(lambda: rig.store.stats().commits > commits)
