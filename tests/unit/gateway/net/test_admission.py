@@ -20,12 +20,14 @@ class Rig:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.router = Router(Limits(), None, 0, 1)
-        after, fault = lambda now: self.admission.run(), lambda peer, error: None
-        self.turn = Turn(self.router, lambda: 0, loop.call_soon, after, fault)
+        self.turn = Turn(self.router, lambda: 0, loop.call_soon, self.after, lambda peer, error: None)
         self.admission = Admission(self.turn)
         self.most = 0
         self._lock = threading.Lock()
         self._now = 0
+
+    def after(self, now: int) -> None:
+        self.admission.run()
 
     def verify(self, username: str, password: bytes) -> bool:
         with self._lock:
