@@ -110,7 +110,7 @@ def _checked(row: Row, kinds: str) -> Row | None:
             values.append(value)
         elif isinstance(value, bytes) and kind == "b":
             values.append(value)
-        elif isinstance(value, bytes) and kind in "tv":
+        elif isinstance(value, bytes) and kind in "tv" and b"\x00" not in value:  # half a page of NUL; MQTT allows none
             try:
                 values.append(value.decode())
             except UnicodeDecodeError:

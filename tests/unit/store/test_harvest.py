@@ -25,7 +25,15 @@ def test_a_row_of_the_wrong_kinds_is_none() -> None:
     assert _checked((1, b"caf\xc3\xa9", b"\xff"), "itb") == (1, "caf\u00e9", b"\xff")
     assert _checked((b"k", 5), "tv") == ("k", 5)
     assert _checked((b"k", b"v"), "tv") == ("k", "v")
-    for row, kinds in (((None,), "i"), ((b"\xff",), "t"), ((1,), "b"), ((1.5,), "i"), ((1,), "t"), ((b"1",), "i")):
+    for row, kinds in (
+        ((None,), "i"),
+        ((b"\xff",), "t"),
+        ((b"plant\x00\x00",), "t"),
+        ((1,), "b"),
+        ((1.5,), "i"),
+        ((1,), "t"),
+        ((b"1",), "i"),
+    ):
         assert _checked(row, kinds) is None
 
 
