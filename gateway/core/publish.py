@@ -350,7 +350,11 @@ def on_pubrel(core: Core, c: Client, s: Session, p: Ack) -> None:
     core.ledger.pubcomp_sent += 1
     if p.packet_id not in s.awaiting:
         reason = PACKET_IDENTIFIER_NOT_FOUND if c.version == V5 else 0
-        core.send(c, encode_ack(PUBCOMP, p.packet_id, reason, c.version))
+        unknown = encode_ack(PUBCOMP, p.packet_id, reason, c.version)
+        if s.durable and (s.dirty or core.flying is not None):
+            core.wait(SEND, c, None, 0, unknown)  # its removal may be under way, for a connection before
+        else:
+            core.send(c, unknown)
         return
     del s.awaiting[p.packet_id]
     answer = encode_ack(PUBCOMP, p.packet_id, 0, c.version)

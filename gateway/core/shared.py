@@ -4,6 +4,8 @@ A durable group has its own queue in the log and members take from it, so a mess
 that a memory member never acknowledged is still there for the others.
 """
 
+from collections import deque
+
 from mypy_extensions import i64
 
 from gateway.core.backlog import add, delivery, give_back, online, pop, refill, settle
@@ -111,15 +113,18 @@ def hand_over(core: Core, s: Session, now: i64) -> None:
     QoS 2 that was sent goes to nobody else [MQTT-4.8.2-5].
     """
     back: list[Delivery] = []
-    for d in s.inflight.values():
+    for d in list(s.inflight.values()):
         g = d.group
         if g is None:
             continue
+        packet_id: int = d.packet_id
+        del s.inflight[packet_id]
         if d.qos == 2 and d.state == SENT:
             drop(core, s, d, SHARED_QOS2, now)
         elif d.state <= SENT:
             back.append(d)
     back.extend([d for d in s.queue if d.group is not None])
+    s.queue = deque([d for d in s.queue if d.group is None])
     for d in back:
         g = d.group
         assert g is not None
@@ -134,6 +139,7 @@ def hand_over(core: Core, s: Session, now: i64) -> None:
             else:
                 adapt(core, g, other, d)
                 offer(core, other, d, now)
-    for g in s.groups:
-        if g.members:
+    for d in back:
+        g = d.group
+        if g is not None and g.members:
             pump_group(core, g, now)
