@@ -78,7 +78,7 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
     if seq in b.held:
         first = next(iter(b.held))
         del b.held[seq]
-        if first != seq or not b.ordered or b.loaded < seq or (b.ram and b.ram[0].message.seq < seq):
+        if first != seq or not b.ordered or b.loaded < seq or (b.ram and b.ram.head().message.seq < seq):
             b.ahead.add(seq)
         if not b.held and b.group is None:
             b.ordered = True
@@ -136,7 +136,7 @@ def unload(core: Core, b: Backlog) -> None:
         b.ram_bytes = 0
         return
     if b.ram:
-        first = b.ram[0].message
+        first = b.ram.head().message
         segment = first.segment
         b.loaded = first.seq - 1
         b.read_to = segment.id - 1 if segment is not None else core.next_segment - 1

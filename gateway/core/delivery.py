@@ -7,7 +7,7 @@ from mypy_extensions import i64
 from gateway.core.backlog import hold, pop, refill, settle
 from gateway.core.ledger import CONGESTED, EXPIRED, QOS0_OFFLINE, QUEUE_FULL, TOO_LARGE
 from gateway.core.limits import DROP_NEWEST, PUSH_BACK
-from gateway.core.message import PACKET_ID
+from gateway.core.message import BYTE
 from gateway.core.model import RELEASED, SENT, STAGED, Backlog, Client, Delivery, Session
 from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_ack, encode_publish
@@ -34,7 +34,8 @@ def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
         head = m.head(version)
         tail = m.tail(version)
         c.out.append(head)
-        c.out.append(PACKET_ID[d.packet_id])
+        c.out.append(BYTE[d.packet_id >> 8])
+        c.out.append(BYTE[d.packet_id & 255])
         c.out.append(tail)
         size = len(head) + len(tail) + 2
     else:
@@ -293,7 +294,7 @@ def pump(core: Core, s: Session, now: i64) -> None:
 def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> None:
     """One FIFO over all topics: QoS 1 does not overtake a QoS 2 that is on its way to the disk."""
     while b.ram and not c.jammed():
-        d = b.ram[0]
+        d = b.ram.head()
         if d.packet_id:
             if d.state == SENT and s.used >= c.window:
                 break
@@ -326,7 +327,7 @@ def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> Non
 def send_again(core: Core, s: Session, c: Client, now: i64) -> bool:
     """What was in flight when the last connection ended: same ids, same order, DUP [MQTT-4.4.0-1]; True when done."""
     while s.resend:
-        packet_id = s.resend[0]
+        packet_id = s.resend.head()
         d = s.inflight.get(packet_id)
         if d is None:
             s.resend.popleft()

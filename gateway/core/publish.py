@@ -9,7 +9,7 @@ from gateway.core.delivery import congest, deliver0, offer, pump, queue_full
 from gateway.core.hold import keep, may_hold
 from gateway.core.ledger import ACL, DISK, QOS0_OFFLINE
 from gateway.core.limits import PUSH_BACK
-from gateway.core.message import PACKET_ID, Message
+from gateway.core.message import BYTE, Message
 from gateway.core.model import Client, PendingAck, Route, Session, Target
 from gateway.core.record import pack_message
 from gateway.core.routes import resolve
@@ -310,7 +310,8 @@ def acknowledge(core: Core, c: Client, s: Session, p: Publish, disk: bool, reaso
             core.ledger.pubrec_sent += 1
         if reason == 0 and type == PUBACK:
             c.out.append(b"\x40\x02")
-            c.out.append(PACKET_ID[p.packet_id])
+            c.out.append(BYTE[p.packet_id >> 8])
+            c.out.append(BYTE[p.packet_id & 255])
             c.out_bytes += 4
             core.touch(c)
         else:

@@ -4,12 +4,11 @@ A durable group has its own queue in the log and members take from it, so a mess
 that a memory member never acknowledged is still there for the others.
 """
 
-from collections import deque
-
 from mypy_extensions import i64
 
 from gateway.core.backlog import add, delivery, give_back, online, pop, refill, settle
 from gateway.core.delivery import deliver0, drop, offer, start, write
+from gateway.core.fifo import Fifo
 from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
 from gateway.core.message import Message
 from gateway.core.model import SENT, Client, Delivery, Group, Session, Target
@@ -71,7 +70,7 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
         return
     while True:
         while b.ram:
-            d = b.ram[0]
+            d = b.ram.head()
             if d.message.deadline and d.message.deadline < now:
                 pop(b)
                 core.ledger.drop(g.sid, EXPIRED, 1)
@@ -124,7 +123,7 @@ def hand_over(core: Core, s: Session, now: i64) -> None:
         elif d.state <= SENT:
             back.append(d)
     back.extend([d for d in s.queue if d.group is not None])
-    s.queue = deque([d for d in s.queue if d.group is None])
+    s.queue = Fifo([d for d in s.queue if d.group is None])
     for d in back:
         g = d.group
         assert g is not None
