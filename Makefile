@@ -9,9 +9,9 @@ help:  ## show this list
 run: .venv/.installed  ## install into .venv and start the broker on 127.0.0.1:1883, data in ./var
 	@exec .venv/bin/forebay run --data-dir var
 
-test: .venv/.installed .venv/.dev  ## run every test: the compiled package, then the in-memory parts interpreted
+test: .venv/.dev .venv/.installed  ## run every test: the compiled package, then the in-memory parts interpreted
 	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) tests
-	FOREBAY_EXPECT=interpreted PYTHONPATH=. $(PYTEST) tests/unit tests/conformance tests/property
+	FOREBAY_EXPECT=interpreted PYTHONPATH=. $(PYTEST) $(wildcard tests/unit tests/conformance tests/property)
 
 lint: .venv/.dev  ## ruff, mypy --strict, import-linter
 	.venv/bin/ruff format --check .
@@ -23,7 +23,7 @@ format: .venv/.dev  ## write the code in the one format
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: .venv/.installed .venv/.dev  ## measure against an installed mosquitto
+bench: .venv/.dev .venv/.installed  ## measure against an installed mosquitto
 	PYTHONSAFEPATH=1 .venv/bin/python tests/bench
 
 docs: .venv/.dev  ## write docs/settings.md from the settings table

@@ -5,6 +5,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from gateway.net.control import ShortPath
+
 _TIMEOUT_S = 10.0
 
 
@@ -21,7 +23,8 @@ def ask(path: Path, request: dict[str, str]) -> Any:
     try:
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(_TIMEOUT_S)
-            link.connect(str(path))
+            with ShortPath(path) as short:
+                link.connect(short)
             link.sendall(json.dumps(request).encode() + b"\n")
             with link.makefile("rb") as lines:
                 answer = lines.readline()

@@ -55,8 +55,7 @@ def build(core: Core, topic: bytes, name: str) -> Route:
         if session is not None:
             t = target(session, None, subs)
             route.targets.append(t)
-            limits = core.limits
-            t.kept = session.durable and (t.qos > 0 or limits.upgrade_qos or limits.mqueue_store_qos0_persistent)
+            t.kept = session.durable and (t.qos > 0 or core.limits.mqueue_store_qos0_persistent)
             route.no_local = route.no_local or t.no_local
         else:
             group = core.group_by_sid[sid]

@@ -1,0 +1,59 @@
+"""``forebay status``, against a running broker."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.status import size, span
+from tests.command import Forebay
+from tests.harness import Broker
+from tests.wire import Wire
+
+
+def test_what_waits_and_what_was_dropped_is_shown(forebay: Forebay, tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker:
+        with Wire.connect(broker.port, "away", clean=False) as wire:
+            wire.subscribe("t/#", qos=1)
+        with Wire.connect(broker.port, "pub") as wire:
+            for _ in range(3):
+                wire.publish_done("t/a", b"kept", qos=1)
+            wire.publish("t/a", b"dropped")
+            wire.ping()
+            code, out, err = forebay("status", "--data-dir", str(tmp_path / "data"), "--json")
+            answer = json.loads(out)
+            assert (code, err) == (0, "")
+            assert answer["connections"] == 1
+            assert answer["sessions"] == {"total": 2, "connected": 1, "persistent": 1}
+            assert answer["queue"]["messages"] == 3
+            assert sum(answer["drops"].values()) == 1
+            assert answer["store"]["error"] is None
+            assert answer["store"]["commits"] > 0
+            shown = forebay("status", "--data-dir", str(tmp_path / "data")).out
+        assert f"127.0.0.1:{broker.port}" in shown
+        assert "3 messages" in shown
+
+
+def test_no_broker_is_3(forebay: Forebay, tmp_path: Path) -> None:
+    code, out, err = forebay("status")
+    assert (code, out) == (3, "")
+    assert (
+        err
+        == "forebay: no broker is running with var as its data folder (var/control.sock: No such file or directory)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"), (3 << 40, "3.0 TiB")],
+)
+def test_size(count: int, shown: str) -> None:
+    assert size(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("millis", "shown"),
+    [(0, "0.0 s"), (1500, "1.5 s"), (60_000, "1 min"), (7_800_000, "2 h 10 min"), (100 * 3_600_000, "4 d 4 h")],
+)
+def test_span(millis: int, shown: str) -> None:
+    assert span(millis) == shown
