@@ -67,9 +67,10 @@ def on_pubrec(core: Core, c: Client, s: Session, p: Ack, now: i64) -> None:
     if d.state == SENT:
         settled(core, d, now)
         if p.reason >= 0x80:
+            d.state = RELEASED
             complete(core, s, d, now)
             return
-        if s.backlog is not None:
+        if d.backlog is not None:
             d.state = RELEASING
             core.dirty_session(s)
             core.wait(RELEASE, None, s, p.packet_id, b"")

@@ -1,6 +1,6 @@
 """Acknowledgements to publishers: in order for each connection, once what they promise is kept."""
 
-from gateway.core.message import PACKET_ID
+from gateway.core.message import BYTE
 from gateway.core.model import Client
 from gateway.core.state import Core
 from gateway.mqtt.encode import encode_ack
@@ -12,18 +12,19 @@ def release_acks(core: Core, c: Client) -> None:
     if c.closed or c.closing:
         return
     acks = c.acks
-    while acks and acks[0].done:
+    while acks and acks.head().done:
         a = acks.popleft()
         c.unacked -= 1
         core.ledger.puback_sent += 1
         if a.reason == 0:
             c.out.append(b"\x40\x02")
-            c.out.append(PACKET_ID[a.packet_id])
+            c.out.append(BYTE[a.packet_id >> 8])
+            c.out.append(BYTE[a.packet_id & 255])
             c.out_bytes += 4
         else:
             c.out.append(encode_ack(PUBACK, a.packet_id, a.reason, c.version))
     recs = c.recs
-    while recs and recs[0].done:
+    while recs and recs.head().done:
         a = recs.popleft()
         core.ledger.pubrec_sent += 1
         c.out.append(encode_ack(PUBREC, a.packet_id, a.reason, c.version))

@@ -7,7 +7,7 @@ from mypy_extensions import i64
 from gateway.core.commits import backlog_of, done, position, prune, settle_segment
 from gateway.core.ledger import DAMAGED
 from gateway.core.message import Message, Segment
-from gateway.core.model import Backlog, Delivery, Target
+from gateway.core.model import SENT, Backlog, Delivery, Target
 from gateway.core.record import Corrupt, Entry, StoredTarget, unpack_segment_records
 from gateway.core.state import Core, Reading
 
@@ -78,7 +78,7 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
     if seq in b.held:
         first = next(iter(b.held))
         del b.held[seq]
-        if first != seq or not b.ordered or b.loaded < seq or (b.ram and b.ram[0].message.seq < seq):
+        if first != seq or not b.ordered or b.loaded < seq or (b.ram and b.ram.head().message.seq < seq):
             b.ahead.add(seq)
         if not b.held and b.group is None:
             b.ordered = True
@@ -114,8 +114,11 @@ def release(core: Core, b: Backlog, segment: Segment, n: int, size: i64, now: i6
 def give_back(b: Backlog, d: Delivery) -> None:
     """A group's delivery returns from a member that is gone; it stands where it stood."""
     b.held.pop(d.message.seq, None)
+    b.ordered = False
     d.state = 0
     d.packet_id = 0
+    if d.message.seq > b.loaded:
+        return  # the window was given up meanwhile: it is read again
     b.ram_bytes += d.message.size
     at = 0
     for other in b.ram:
@@ -133,12 +136,12 @@ def unload(core: Core, b: Backlog) -> None:
         b.ram_bytes = 0
         return
     if b.ram:
-        first = b.ram[0].message
+        first = b.ram.head().message
         segment = first.segment
         b.loaded = first.seq - 1
         b.read_to = segment.id - 1 if segment is not None else core.next_segment - 1
         for d in b.ram:
-            if d.packet_id:
+            if d.packet_id and d.state == SENT:
                 b.restored[d.message.seq] = d
         b.ram.clear()
         b.ram_bytes = 0
@@ -155,7 +158,9 @@ def refill(core: Core, b: Backlog) -> None:
     for id in b.owed:
         if id <= b.read_to:
             continue
-        segment = core.segments[id]
+        segment = core.segments.get(id)
+        if segment is None:
+            continue  # given up before it was on disk, but for what is in flight
         if not segment.committed:
             break
         ids.append(id)
@@ -240,8 +245,8 @@ def loaded(core: Core, b: Backlog, rows: list[tuple[int, bytes]], now: i64) -> N
 
 def lost(core: Core, b: Backlog, segment: Segment, now: i64) -> None:
     """A segment that cannot be read: say so, count it, go on behind it."""
-    in_flight = len([d for d in b.held.values() if d.message.segment is segment])
-    n = b.owed.get(segment.id, 0) - in_flight
+    here = [d for d in [*b.held.values(), *b.restored.values(), *b.ram] if d.message.segment is segment]
+    n = b.owed.get(segment.id, 0) - len(here)
     if n <= 0:
         return
     size: i64 = b.bytes * n // b.count if b.count else 0
@@ -281,7 +286,7 @@ def give_up(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i6
         found = entries(core, id, data)
         if found is None:
             for b in all_backlogs(core):
-                if id in b.owed and id > b.read_to:
+                if id in b.owed:
                     lost(core, b, segment, now)
             continue
         for e in found:
@@ -293,7 +298,7 @@ def give_up(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i6
 
 def drop_entry(core: Core, b: Backlog, m: Message, reason: str, now: i64) -> None:
     seq: int = m.seq
-    if seq in b.held or seq in b.restored or seq in b.ahead or seq <= b.cursor:
+    if b.ended or seq in b.held or seq in b.restored or seq in b.ahead or seq <= b.cursor:
         return
     if reason == "expired" and (m.deadline == 0 or m.deadline > now):
         return

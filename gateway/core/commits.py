@@ -241,10 +241,20 @@ def rows(core: Core, open: Commit, now: i64) -> None:
             fill_cursor(core, b, row)
             open.cursors[b.sid] = pack_state(row)
     if now - core.counters_at >= core.limits.counter_commit_ms or core.stopping:
-        open.counters = core.ledger.take_changes()
+        changed = core.ledger.take_changes()
         core.counters_at = now
     else:
-        open.counters = core.ledger.take_drops()
+        changed = core.ledger.take_drops()
+    # a memory session's own die with it: its sid may be given anew after a crash
+    open.counters = [row for row in changed if row[0] == 0 or stored(core, row[0])]
+
+
+def stored(core: Core, sid: int) -> bool:
+    s = core.by_sid.get(sid)
+    if s is not None:
+        return s.durable
+    g = core.group_by_sid.get(sid)
+    return g is not None and g.backlog is not None
 
 
 def pack(open: Commit) -> Batch:

@@ -5,9 +5,9 @@ from typing import Final
 from mypy_extensions import i64
 
 from gateway.core.backlog import hold, pop, refill, settle
-from gateway.core.ledger import CONGESTED, EXPIRED, QUEUE_FULL, TOO_LARGE
+from gateway.core.ledger import CONGESTED, EXPIRED, QOS0_OFFLINE, QUEUE_FULL, TOO_LARGE
 from gateway.core.limits import DROP_NEWEST, PUSH_BACK
-from gateway.core.message import PACKET_ID
+from gateway.core.message import BYTE
 from gateway.core.model import RELEASED, SENT, STAGED, Backlog, Client, Delivery, Session
 from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_ack, encode_publish
@@ -34,11 +34,12 @@ def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
         head = m.head(version)
         tail = m.tail(version)
         c.out.append(head)
-        c.out.append(PACKET_ID[d.packet_id])
+        c.out.append(BYTE[d.packet_id >> 8])
+        c.out.append(BYTE[d.packet_id & 255])
         c.out.append(tail)
         size = len(head) + len(tail) + 2
     else:
-        frame = encoded(c, d, dup, now)
+        frame = encoded(c, d, dup, now, True)
         size = len(frame)
         if c.max_packet and size > c.max_packet:
             return False
@@ -67,7 +68,8 @@ def count_sent(core: Core, d: Delivery) -> None:
         ledger.sent_bytes_qos2 += size
 
 
-def encoded(c: Client, d: Delivery, dup: bool, now: i64) -> bytes:
+def encoded(c: Client, d: Delivery, dup: bool, now: i64, sending: bool) -> bytes:
+    """The PUBLISH as it goes to this client; a new topic alias stands only when it is ``sending``."""
     m = d.message
     qos: int = d.qos
     packet_id: int = d.packet_id
@@ -92,7 +94,8 @@ def encoded(c: Client, d: Delivery, dup: bool, now: i64) -> bytes:
     if fresh:
         if c.max_packet and len(frame) > c.max_packet:
             return encode_publish(version, topic, m.payload, qos, d.retain, dup, packet_id, m.props, expiry, 0, ids)
-        c.aliases_out[m.topic] = alias
+        if sending:
+            c.aliases_out[m.topic] = alias
     return frame
 
 
@@ -105,21 +108,22 @@ def congest(c: Client) -> None:
 def drop(core: Core, s: Session, d: Delivery, reason: str, now: i64) -> None:
     """It ends here, counted; a durable one is settled with the next commit."""
     g = d.group
-    if g is None:
-        core.ledger.drop(s.sid, reason, 1)
-    else:
+    b = d.backlog
+    if g is not None:
         s.matched -= 1
-        core.ledger.drop(g.sid, reason, 1)
-    if d.backlog is not None:
-        settle(core, d.backlog, d.message, now)
+    if b is not None and b.ended:
+        return  # counted when it ended
+    core.ledger.drop(s.sid if g is None else g.sid, reason, 1)
+    if b is not None:
+        settle(core, b, d.message, now)
 
 
 def deliver0(core: Core, s: Session, d: Delivery, now: i64) -> None:
     """QoS 0 to a connected session: now, past a full window; when congested it waits or is dropped."""
     c = s.client
     if c is None:
-        return
-    if c.congested or not c.connected:
+        drop(core, s, d, QOS0_OFFLINE, now)
+    elif c.congested or not c.connected:
         if s.backlog is None and core.limits.mqueue_store_qos0:
             enqueue(core, s, d, now)
         else:
@@ -198,8 +202,7 @@ def take_id(core: Core, s: Session) -> i64:
 
 def start(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> bool:
     """A delivery takes a slot; QoS 2 of a durable queue waits until message and packet id are on disk."""
-    if c.max_packet and len(encoded(c, d, False, now)) > c.max_packet:
-        c.aliases_out.pop(d.message.topic, None)
+    if c.max_packet and len(encoded(c, d, False, now, False)) > c.max_packet:
         drop(core, s, d, TOO_LARGE, now)
         return True
     packet_id = take_id(core, s)
@@ -228,12 +231,13 @@ def start_again(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> Non
     b = d.backlog
     assert b is not None
     hold(b, d)
+    packet_id: int = d.packet_id
+    del s.inflight[packet_id]
     if write(core, c, d, True, now):
+        s.inflight[packet_id] = d  # at the end: in the order of sending
         d.counted = True
         s.used += 1
     else:
-        packet_id: int = d.packet_id
-        del s.inflight[packet_id]
         drop(core, s, d, TOO_LARGE, now)
 
 
@@ -246,7 +250,7 @@ def staged(core: Core, s: Session, packet_id: int, now: i64) -> None:
     d.state = SENT
     c = s.client
     if c is None or not d.counted:
-        if c is not None:
+        if c is not None and c.connected:  # else the CONNACK sees to it
             s.resend.append(packet_id)
             pump(core, s, now)
         return
@@ -290,7 +294,7 @@ def pump(core: Core, s: Session, now: i64) -> None:
 def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> None:
     """One FIFO over all topics: QoS 1 does not overtake a QoS 2 that is on its way to the disk."""
     while b.ram and not c.jammed():
-        d = b.ram[0]
+        d = b.ram.head()
         if d.packet_id:
             if d.state == SENT and s.used >= c.window:
                 break
@@ -323,7 +327,7 @@ def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> Non
 def send_again(core: Core, s: Session, c: Client, now: i64) -> bool:
     """What was in flight when the last connection ended: same ids, same order, DUP [MQTT-4.4.0-1]; True when done."""
     while s.resend:
-        packet_id = s.resend[0]
+        packet_id = s.resend.head()
         d = s.inflight.get(packet_id)
         if d is None:
             s.resend.popleft()

@@ -7,7 +7,7 @@ from mypy_extensions import i64
 from gateway.core.backlog import end, unload
 from gateway.core.delivery import pump, reserve_ids
 from gateway.core.hold import harvest
-from gateway.core.ledger import SESSION_END
+from gateway.core.ledger import QOS0_OFFLINE, SESSION_END
 from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
 from gateway.core.shared import hand_over, pump_groups
@@ -263,6 +263,7 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
 def end_session(core: Core, s: Session, now: i64) -> None:
     """The session is over: subscriptions go, what waited for it is dropped and counted."""
     session_ended(core, s, now)
+    s.fresh = []
     for filter in s.subscriptions:
         if filter not in core.groups:
             core.trie.remove(filter, s.sid)
@@ -284,7 +285,12 @@ def end_session(core: Core, s: Session, now: i64) -> None:
         core.commit.gone.append(s.sid)
         core.lazy(now)
     else:
-        n = len(s.queue) + len(s.queue0) + len(s.inflight)
+        n = len(s.queue) + len([d for d in s.inflight.values() if d.state <= SENT])
+        for d in s.queue0:
+            if d.group is None:
+                n += 1
+            else:
+                core.ledger.drop(d.group.sid, QOS0_OFFLINE, 1)
         if n:
             core.ledger.drop(s.sid, SESSION_END, n)
     core.ledger.forget(s.sid)

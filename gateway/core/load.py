@@ -224,7 +224,9 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
     for owner_session, packet_id, owner, seq in core.sent_loads:
         restore_sent(core, owner_session, packet_id, owner, seq, read)
     for b in all_backlogs(core):
+        b.owed = dict(sorted(b.owed.items()))  # those counted last may be the oldest
         b.loaded = b.cursor
+        b.read_to = 0  # a will may have moved it
         b.live = b.count == len(b.held)
         s = b.session
         if s is not None:

@@ -10,8 +10,8 @@ from gateway.mqtt.packets import V5
 if TYPE_CHECKING:
     from gateway.core.model import PendingAck, Target
 
-# the two bytes of each packet id, made once: a delivery is three appends, not a copy of its payload
-PACKET_ID: Final[list[bytes]] = [i.to_bytes(2, "big") for i in range(65536)]
+# a packet id is appended as two of these: a delivery is four appends, not a copy of its payload
+BYTE: Final[list[bytes]] = [bytes((i,)) for i in range(256)]
 
 
 @final

@@ -3,11 +3,11 @@
 Plain objects that know each other; what happens to them is in the modules named after the verbs.
 """
 
-from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from gateway.core.fifo import Fifo
 from gateway.core.message import Message
 from gateway.core.topics import Subscription
 from gateway.mqtt.decode import Decoder
@@ -99,7 +99,7 @@ class Backlog:
         self.owed: dict[int, int] = {}  # segment id -> deliveries not settled
         self.held: dict[int, Delivery] = {}
         self.restored: dict[int, Delivery] = {}  # QoS 2 in flight before a crash, to go out again in their place
-        self.ram: deque[Delivery] = deque()
+        self.ram: Fifo[Delivery] = Fifo()
         self.ram_bytes: i64 = 0
         self.live: bool = True
         self.ordered: bool = True  # ``held`` is in log order and before all else
@@ -119,7 +119,7 @@ class Backlog:
         """The first position that is not settled; ``end`` when all is."""
         low: i64 = end if self.live else self.loaded + 1
         if self.ram:
-            low = min(low, self.ram[0].message.seq)
+            low = min(low, self.ram.head().message.seq)
         if self.held:
             low = min(low, min(self.held))
         return low
@@ -138,11 +138,11 @@ class Session:
         self.subscriptions: dict[str, Subscription] = {}  # by the filter as the client wrote it
         self.groups: list[Group] = []
         self.backlog: Backlog | None = None  # a durable session has one
-        self.queue: deque[Delivery] = deque()  # a memory session's QoS > 0
-        self.queue0: deque[Delivery] = deque()  # QoS 0 held back by congestion
+        self.queue: Fifo[Delivery] = Fifo()  # a memory session's QoS > 0
+        self.queue0: Fifo[Delivery] = Fifo()  # QoS 0 held back by congestion
         self.queue_bytes: i64 = 0
         self.inflight: dict[int, Delivery] = {}  # by packet id, in the order of sending
-        self.resend: deque[int] = deque()  # packet ids to send again after a reconnect
+        self.resend: Fifo[int] = Fifo()  # packet ids to send again after a reconnect
         self.used: i64 = 0  # slots of the outgoing window taken on this connection
         self.staged: i64 = 0
         self.next_id: i64 = 0  # a counter; the packet id is next_id % 65535 + 1
@@ -222,8 +222,8 @@ class Client:
         self.aliases_out: dict[bytes, int] = {}
         self.alias_out_max: i64 = 0
         self.routes: dict[bytes, Route] = {}
-        self.acks: deque[PendingAck] = deque()  # PUBACK, in the order of the PUBLISHes
-        self.recs: deque[PendingAck] = deque()  # PUBREC
+        self.acks: Fifo[PendingAck] = Fifo()  # PUBACK, in the order of the PUBLISHes
+        self.recs: Fifo[PendingAck] = Fifo()  # PUBREC
         self.unacked: i64 = 0  # incoming QoS 1 not answered yet
         self.keep_alive_ms: i64 = 0
         self.heard: i64 = now

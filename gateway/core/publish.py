@@ -9,7 +9,7 @@ from gateway.core.delivery import congest, deliver0, offer, pump, queue_full
 from gateway.core.hold import keep, may_hold
 from gateway.core.ledger import ACL, DISK, QOS0_OFFLINE
 from gateway.core.limits import PUSH_BACK
-from gateway.core.message import PACKET_ID, Message
+from gateway.core.message import BYTE, Message
 from gateway.core.model import Client, PendingAck, Route, Session, Target
 from gateway.core.record import pack_message
 from gateway.core.routes import resolve
@@ -310,7 +310,8 @@ def acknowledge(core: Core, c: Client, s: Session, p: Publish, disk: bool, reaso
             core.ledger.pubrec_sent += 1
         if reason == 0 and type == PUBACK:
             c.out.append(b"\x40\x02")
-            c.out.append(PACKET_ID[p.packet_id])
+            c.out.append(BYTE[p.packet_id >> 8])
+            c.out.append(BYTE[p.packet_id & 255])
             c.out_bytes += 4
             core.touch(c)
         else:
@@ -350,7 +351,11 @@ def on_pubrel(core: Core, c: Client, s: Session, p: Ack) -> None:
     core.ledger.pubcomp_sent += 1
     if p.packet_id not in s.awaiting:
         reason = PACKET_IDENTIFIER_NOT_FOUND if c.version == V5 else 0
-        core.send(c, encode_ack(PUBCOMP, p.packet_id, reason, c.version))
+        unknown = encode_ack(PUBCOMP, p.packet_id, reason, c.version)
+        if s.durable and (s.dirty or core.flying is not None):
+            core.wait(SEND, c, None, 0, unknown)  # its removal may be under way, for a connection before
+        else:
+            core.send(c, unknown)
         return
     del s.awaiting[p.packet_id]
     answer = encode_ack(PUBCOMP, p.packet_id, 0, c.version)

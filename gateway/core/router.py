@@ -212,6 +212,7 @@ class Router:
             elif w.kind == IDS:
                 s.id_end = max(s.id_end, w.value)
                 pump(core, s, now)
+                pump_groups(core, s, now)
 
     def on_commit_failed(self, number: int, text: str, now: int) -> None:
         upkeep.failed(self.core, text, now)

@@ -55,7 +55,8 @@ def build(core: Core, topic: bytes, name: str) -> Route:
         if session is not None:
             t = target(session, None, subs)
             route.targets.append(t)
-            t.kept = session.durable and (t.qos > 0 or core.limits.mqueue_store_qos0_persistent)
+            limits = core.limits
+            t.kept = session.durable and (t.qos > 0 or limits.upgrade_qos or limits.mqueue_store_qos0_persistent)
             route.no_local = route.no_local or t.no_local
         else:
             group = core.group_by_sid[sid]

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import add, delivery, give_back, online, pop, refill, settle
 from gateway.core.delivery import deliver0, drop, offer, start, write
+from gateway.core.fifo import Fifo
 from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
 from gateway.core.message import Message
 from gateway.core.model import SENT, Client, Delivery, Group, Session, Target
@@ -69,7 +70,7 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
         return
     while True:
         while b.ram:
-            d = b.ram[0]
+            d = b.ram.head()
             if d.message.deadline and d.message.deadline < now:
                 pop(b)
                 core.ledger.drop(g.sid, EXPIRED, 1)
@@ -111,15 +112,18 @@ def hand_over(core: Core, s: Session, now: i64) -> None:
     QoS 2 that was sent goes to nobody else [MQTT-4.8.2-5].
     """
     back: list[Delivery] = []
-    for d in s.inflight.values():
+    for d in list(s.inflight.values()):
         g = d.group
         if g is None:
             continue
+        packet_id: int = d.packet_id
+        del s.inflight[packet_id]
         if d.qos == 2 and d.state == SENT:
             drop(core, s, d, SHARED_QOS2, now)
         elif d.state <= SENT:
             back.append(d)
     back.extend([d for d in s.queue if d.group is not None])
+    s.queue = Fifo([d for d in s.queue if d.group is None])
     for d in back:
         g = d.group
         assert g is not None
@@ -134,6 +138,7 @@ def hand_over(core: Core, s: Session, now: i64) -> None:
             else:
                 adapt(core, g, other, d)
                 offer(core, other, d, now)
-    for g in s.groups:
-        if g.members:
+    for d in back:
+        g = d.group
+        if g is not None and g.members:
             pump_group(core, g, now)

@@ -135,6 +135,7 @@ class Core:
         # time and chance
         self.wake_at: i64 = 0  # something is due earlier than the last tick said; 0 = not
         self.timers: list[tuple[int, int, int]] = []  # (gateway ms, kind, sid or segment id)
+        self.timers_max: int = 64  # above it those that no longer mean anything are dropped
         self.started: i64 = now
         self.checked_at: i64 = now
         self.sys_at: i64 = now
@@ -167,7 +168,23 @@ class Core:
     def timer(self, at: i64, kind: int, id: int) -> None:
         when: int = at
         heappush(self.timers, (when, kind, id))
+        if len(self.timers) > self.timers_max:
+            self.sweep_timers()
         self.wake(at)
+
+    def sweep_timers(self) -> None:
+        """Drop those that no longer mean anything: what they were for has ended or was put off."""
+        alive: set[tuple[int, int, int]] = set()
+        for entry in self.timers:
+            at, kind, id = entry
+            s = self.by_sid.get(id)
+            if kind == SEGMENT_EXPIRED:
+                if id in self.segments:
+                    alive.add(entry)
+            elif s is not None and at == (s.deadline if kind == SESSION_END else s.will_at):
+                alive.add(entry)
+        self.timers = sorted(alive)
+        self.timers_max = 2 * len(alive) + 64
 
     def wake(self, at: i64) -> None:
         if self.wake_at == 0 or at < self.wake_at:

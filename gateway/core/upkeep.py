@@ -7,14 +7,16 @@ from mypy_extensions import i64
 
 from gateway.core import wills
 from gateway.core.answers import release_acks
-from gateway.core.backlog import drop_entry, request, settle
+from gateway.core.backlog import drop_entry, request
 from gateway.core.commits import backlog_of, left
+from gateway.core.delivery import drop, pump
 from gateway.core.hold import expire
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.model import STAGED, PendingAck, Session
+from gateway.core.shared import pump_groups
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, STAGED_SEND, WILL, Commit, Core, Reading
-from gateway.mqtt.packets import PUBREC, V5
+from gateway.mqtt.packets import V5
 from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
 
 CHECK_MS: Final = 1000
@@ -59,7 +61,7 @@ def check_clients(core: Core, now: i64) -> None:
     silent = [
         c
         for c in core.clients
-        if (c.keep_alive_ms and c.connected and now - c.heard > c.keep_alive_ms)
+        if (c.keep_alive_ms and c.connected and not c.blocked and now - c.heard > c.keep_alive_ms)
         or (c.connect is None and now - c.opened > late)
     ]
     for c in silent:
@@ -158,8 +160,23 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
     commit.sets = {}
     commit.bytes = 0
     commit.waits_since = 0
+    for s in core.by_sid.values():
+        forget_incoming(core, s, commit.number)
     for a in acks:
         refuse(core, a, now)
+    for w in unsent:
+        if w.session is not None:
+            pump(core, w.session, now)
+            pump_groups(core, w.session, now)
+
+
+def forget_incoming(core: Core, s: Session, number: int) -> None:
+    """The QoS 2 publishes of this commit are refused, also those of a connection that is gone."""
+    ids = [packet_id for packet_id, held in s.awaiting.items() if held == number]
+    for packet_id in ids:
+        del s.awaiting[packet_id]
+    if ids:
+        core.dirty_session(s)
 
 
 def unstage(core: Core, s: Session, packet_id: int, now: i64) -> None:
@@ -170,18 +187,11 @@ def unstage(core: Core, s: Session, packet_id: int, now: i64) -> None:
     del s.inflight[packet_id]
     if d.counted:
         s.used -= 1
-    b = d.backlog
-    if b is not None:
-        core.ledger.drop(b.sid, DISK, 1)
-        settle(core, b, d.message, now)
+    drop(core, s, d, DISK, now)
 
 
 def refuse(core: Core, a: PendingAck, now: i64) -> None:
     c = a.client
-    s = c.session
-    if a.type == PUBREC and s is not None:
-        s.awaiting.pop(a.packet_id, 0)
-        core.dirty_session(s)
     if c.version == V5:
         a.reason = QUOTA_EXCEEDED
         a.done = True
