@@ -1,0 +1,143 @@
+"""kill -9 at random moments under load: what was acknowledged is delivered, in order, and at QoS 2 exactly once.
+
+FOREBAY_KILL_ROUNDS sets the number of kills (3; a full run takes 30), FOREBAY_SEED what is random.
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from tests import wire_format as mqtt
+from tests.harness import Broker
+from tests.system.drivers import KINDS, Driver, missing
+from tests.system.verdict import Published, faults
+from tests.system.verdict import missing as not_yet
+from tests.wire import Wire
+
+ROUNDS = int(os.environ.get("FOREBAY_KILL_ROUNDS", "3"))
+SEED = int(os.environ.get("FOREBAY_SEED", str(time.time_ns() % 100_000)))
+RATE = float(os.environ.get("FOREBAY_KILL_RATE", "80"))  # messages per second and publisher
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path / "data") as started:
+        yield started
+
+
+def hammer(broker: Broker, chance: random.Random) -> None:
+    """The kills: at any moment, also while the broker is still starting."""
+    for turn in range(ROUNDS):
+        time.sleep(chance.uniform(0.2, 1.5))
+        broker.kill9()
+        time.sleep(chance.choice([0, 0, 0.3]))
+        broker.start(wait=turn % 5 != 4)
+    if not broker.running():
+        broker.start()
+    broker.wait_ready()
+
+
+@pytest.mark.timeout(120 + 10 * ROUNDS)
+def test_real_clients_on_both_sides(broker: Broker, tmp_path: Path) -> None:
+    for kind in KINDS:
+        assert not (why := missing(kind)), f"{kind}: {why}"
+    print("seed", SEED)
+    with ExitStack() as stack:
+
+        def start(mode: str, kind: str, topic: str, qos: int) -> Driver:
+            return stack.enter_context(closing(Driver(mode, kind, broker.port, topic, qos, tmp_path, RATE)))
+
+        subscribers = [start("sub", kind, "k/#", 2) for kind in KINDS]
+        for subscriber in subscribers:
+            subscriber.wait_line("READY")
+        publishers = [start("pub", kind, f"k/{kind}/{qos}", qos) for kind in KINDS for qos in (1, 2)]
+        for publisher in publishers:
+            publisher.wait("an acknowledgement", publisher.has_started, 20)
+        hammer(broker, random.Random(SEED))
+        for publisher in publishers:
+            publisher.wait_done()
+        accounts = [Published(one.name, one.qos, one.submitted, one.acknowledged) for one in publishers]
+        for account in accounts:
+            assert set(account.acknowledged) == set(account.submitted), account.name
+        found = []
+        for subscriber in subscribers:
+            end = time.monotonic() + 20
+            got = [*subscriber.received, *subscriber.repeated]
+            while any(not_yet(account, got) for account in accounts) and time.monotonic() < end:
+                time.sleep(0.2)
+                got = [*subscriber.received, *subscriber.repeated]
+        time.sleep(0.5)  # what comes twice comes now
+        for subscriber in subscribers:
+            seen = list(subscriber.received)
+            # a client that does not drop repeats itself may get a message first with DUP
+            known = set(seen)
+            seen += [pair for pair in dict.fromkeys(subscriber.repeated) if pair not in known]
+            found += [f"{subscriber.name} from {line}" for account in accounts for line in faults(account, seen)]
+            if subscriber.present:
+                if subscriber.present[0] or not all(subscriber.present[1:]):
+                    found.append(f"{subscriber.name}: session present was {subscriber.present}")
+                if len(subscriber.present) < 2:
+                    found.append(f"{subscriber.name} did not come back")
+        assert not found, f"seed {SEED}:\n" + "\n".join(found) + "\n" + broker.log()[-3000:]
+        print({account.name: len(account.acknowledged) for account in accounts})
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("late", ["first", "after deliveries"])
+def test_acknowledging_deliveries_of_before_the_crash(broker: Broker, version: int, qos: int, late: str) -> None:
+    """Packet ids of before a crash settle nothing but what they were given for."""
+    props = [(mqtt.SESSION_EXPIRY, 3600)] if version == 5 else []
+
+    def back(present: int) -> Wire:
+        return Wire.connect(broker.port, "s", version, clean=False, props=props, present=present)
+
+    subscriber = back(0)
+    subscriber.subscribe("late", qos=qos)
+    with Wire.connect(broker.port, "p") as publisher:
+        for number in range(60):
+            publisher.publish_done("late", b"%d" % number, qos=qos)
+    before = [subscriber.expect(mqtt.PUBLISH) for _ in range(15)]
+    for packet in before[:5]:
+        subscriber.settle(packet)
+    before += [packet for packet in subscriber.quiet(0.2) if packet.type == mqtt.PUBLISH]
+    broker.kill9()
+    subscriber.close()
+    broker.start()
+
+    with Wire.connect(broker.port, "p") as publisher:
+        for number in range(60, 90):
+            publisher.publish_done("late", b"%d" % number, qos=qos)
+    subscriber = back(1)
+    taken = {packet["payload"] for packet in before}
+    if late == "after deliveries":
+        subscriber.wait_for(mqtt.PUBLISH)
+    for packet in before[5:]:
+        subscriber.ack(mqtt.PUBACK if qos == 1 else mqtt.PUBREC, packet["pid"])
+    subscriber.ping()
+    subscriber.close()
+
+    subscriber = back(1)
+    again: list[bytes] = []
+    released: set[int] = set()
+    while len(taken | set(again)) < 90:
+        packet = subscriber.recv_packet()
+        if packet.type == mqtt.PUBLISH:
+            again.append(packet["payload"])
+            subscriber.ack(mqtt.PUBACK if qos == 1 else mqtt.PUBREC, packet["pid"])
+        else:
+            assert packet.type == mqtt.PUBREL, packet
+            released.add(packet["pid"])
+            subscriber.pubcomp(packet["pid"])
+    for packet in subscriber.quiet(0.3):
+        assert packet.type != mqtt.PUBLISH, packet
+    fresh = [number for number in again if number not in taken]
+    assert fresh == sorted(fresh, key=int) and len(fresh) == len(set(fresh))
+    if qos == 2:
+        assert not {packet["payload"] for packet in before} & set(again), "delivered again after its PUBREC"
+    subscriber.close()
