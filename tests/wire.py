@@ -174,9 +174,9 @@ class Wire:
 
     def quiet(self, seconds: float = 0.3) -> list[Packet]:
         """Every packet until none came for ``seconds`` (or the broker closed)."""
-        return list(self._until_quiet(seconds))
+        return list(self.until_quiet(seconds))
 
-    def _until_quiet(self, seconds: float) -> Iterator[Packet]:
+    def until_quiet(self, seconds: float) -> Iterator[Packet]:
         while True:
             try:
                 packet = self.read_packet(seconds)

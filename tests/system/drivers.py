@@ -1,7 +1,8 @@
 """Real MQTT clients as processes: started, followed by what they print, stopped.
 
 Each prints one line an event: ``C present code`` connected, ``READY`` subscribed, ``S n`` submitted, ``A n``
-acknowledged by the broker, ``R name n`` received (``D``: marked as a duplicate), ``DONE`` everything acknowledged.
+acknowledged by the broker, ``R name n`` received (``D``: marked as a duplicate), ``DONE`` everything acknowledged,
+``E n why`` the client gave it up.
 They reconnect by themselves, and subscribe only when the broker held no session for them.
 """
 
@@ -60,6 +61,7 @@ class Driver:
         self.lines: list[str] = []
         self.submitted: dict[int, int] = {}  # number -> how often
         self.acknowledged: list[int] = []
+        self.refused: list[str] = []
         self.received: list[tuple[str, int]] = []  # (publisher, number), in order
         self.repeated: list[tuple[str, int]] = []  # with DUP, told apart only where the client does not do so itself
         self.present: list[int] = []  # session present of each CONNACK
@@ -83,6 +85,8 @@ class Driver:
                 self.submitted[int(words[1])] = self.submitted.get(int(words[1]), 0) + 1
             elif words[0] == "A":
                 self.acknowledged.append(int(words[1]))
+            elif words[0] == "E":
+                self.refused.append(line)
             elif words[0] in ("R", "D"):
                 (self.received if words[0] == "R" else self.repeated).append((words[1], int(words[2])))
             elif words[0] == "C":

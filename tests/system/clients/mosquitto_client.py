@@ -18,7 +18,9 @@ ACKNOWLEDGED = re.compile(r"received (?:PUBACK|PUBCOMP) \(Mid: (\d+)")
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    # in one piece: two threads speak
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 class Publisher:

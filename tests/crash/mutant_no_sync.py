@@ -1,0 +1,26 @@
+"""The broker with SQLite told not to sync: the crash tests must catch it. Arguments as for ``python -m gateway``."""
+
+import sqlite3
+from typing import Any
+
+real_connect = sqlite3.connect
+
+
+class Careless(sqlite3.Connection):
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        careless = "pragma synchronous = off" if "synchronous" in sql.lower() else sql
+        return super().execute(careless, *parameters)
+
+
+def connect(*args: Any, **options: Any) -> sqlite3.Connection:
+    db = real_connect(*args, **{"factory": Careless, **options})
+    db.execute("pragma synchronous")
+    return db
+
+
+sqlite3.connect = connect  # type: ignore[assignment]
+
+if __name__ == "__main__":
+    from gateway.cli.main import main
+
+    main()
