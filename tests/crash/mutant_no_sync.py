@@ -13,7 +13,7 @@ class Careless(sqlite3.Connection):
 
 
 def connect(*args: Any, **options: Any) -> sqlite3.Connection:
-    db = real_connect(*args, **{"factory": Careless, **options})
+    db: sqlite3.Connection = real_connect(*args, **{"factory": Careless, **options})
     db.execute("pragma synchronous")
     return db
 
