@@ -1,6 +1,7 @@
 """The wiring: builds the parts, carries the router's output to disk and sockets, ticks, reloads, shuts down."""
 
 import asyncio
+import json
 import logging
 import signal
 import ssl
@@ -20,7 +21,7 @@ from gateway.net.connection import Turn
 from gateway.net.control import CommandError, ControlServer
 from gateway.net.listeners import Listener, ListenError, bind, is_loopback
 from gateway.net.tls import TlsError, server_context
-from gateway.settings import Settings, SettingsError
+from gateway.settings import Settings, SettingsError, Sources, load
 from gateway.store.clock import boottime_ms, ntp_synchronised
 from gateway.store.errors import StoreError
 from gateway.store.pump import StorePump
@@ -53,6 +54,18 @@ def run(settings: Settings) -> int:
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def main(told: str) -> int:
+    """``python -m gateway.broker``: serve with the sources that ``forebay run`` was given, as JSON."""
+    config, sets, options = json.loads(told)
+    sources = Sources(Path(config) if config else None, tuple(sets), tuple((name, value) for name, value in options))
+    try:
+        settings = load(sources)
+    except SettingsError as e:
+        print(f"forebay: {e}", file=sys.stderr)
+        return 2
+    return run(settings)
 
 
 @final
@@ -327,3 +340,7 @@ def _writable(folder: Path) -> None:
         probe.unlink()
     except OSError as e:
         raise StartError(f"data directory {folder}: {e.strerror}") from e
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -27,7 +27,11 @@ class UsageError(Exception):
 
 
 def settings_from(
-    config: Path | None, data_dir: str | None, listen: list[str] | None = None, sets: list[str] | None = None
+    config: Path | None,
+    data_dir: str | None,
+    listen: list[str] | None = None,
+    sets: list[str] | None = None,
+    tell: bool = True,
 ) -> Settings:
     """The settings that the options ask for. Raises SettingsError."""
     options: list[tuple[str, object]] = []
@@ -36,6 +40,6 @@ def settings_from(
     if data_dir is not None:
         options.append(("data_dir", data_dir))
     settings = load(Sources(config, tuple(sets or ()), tuple(options)))
-    for note in settings.notes:
+    for note in settings.notes if tell else ():
         typer.echo(f"forebay: {note}", err=True)
     return settings

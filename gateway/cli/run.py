@@ -1,8 +1,9 @@
 """``forebay run``."""
 
-import typer
+import json
+import os
+import sys
 
-from gateway.broker import run as run_broker
 from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, settings_from
 
 
@@ -10,4 +11,8 @@ def run(
     config: ConfigOption = None, listen: ListenOption = None, data_dir: DataDirOption = None, sets: SetOption = None
 ) -> None:
     """Run the broker in the foreground until SIGTERM or Ctrl-C; SIGHUP reads settings and users again."""
-    raise typer.Exit(run_broker(settings_from(config, data_dir, listen, sets)))
+    sources = settings_from(config, data_dir, listen, sets, tell=False).sources
+    # the broker runs for months: it starts anew without what only a command line needs (12 MB)
+    told = json.dumps([str(sources.config) if sources.config else None, sources.sets, sources.options])
+    path = [] if os.getcwd() in sys.path else ["-P"]  # find the package where this process found it
+    os.execv(sys.executable, [sys.executable, *path, "-m", "gateway.broker", told])

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.core.batch import Batch
-from tests.unit.store.opened import WAIT_S, Opened
-from tests.unit.store.test_sqlite import full_batch
+from tests.unit.gateway.store.opened import WAIT_S, Opened
+from tests.unit.gateway.store.test_sqlite import full_batch
 
 Open = Callable[..., Opened]
 
@@ -49,7 +49,7 @@ store.close()
 
 
 def test_a_write_that_fails_applies_nothing_and_the_next_works(opened: Open, path: Path) -> None:
-    subprocess.run([sys.executable, "-c", FULL, str(path)], check=True, cwd=Path(__file__).parents[3], timeout=60)
+    subprocess.run([sys.executable, "-c", FULL, str(path)], check=True, cwd=Path(__file__).parents[4], timeout=60)
     snapshot = opened().snapshot
     assert [segment for segment, _, _ in snapshot.segments] == [1, 3, 4]
     assert snapshot.meta["number"] == 4

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.store.opened import Opened
+from tests.unit.gateway.store.opened import Opened
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.core.batch import Batch
 from gateway.store.sqlite import Store
-from tests.unit.store.opened import Opened
+from tests.unit.gateway.store.opened import Opened
 
 Open = Callable[..., Opened]
 

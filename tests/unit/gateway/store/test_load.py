@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.core.batch import Batch
-from tests.unit.store.opened import Opened
+from tests.unit.gateway.store.opened import Opened
 
 Open = Callable[..., Opened]
 

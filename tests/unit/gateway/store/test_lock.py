@@ -26,7 +26,7 @@ def test_another_process_is_named_and_its_death_frees_the_lock(tmp_path: Path) -
         [sys.executable, "-c", HOLD, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"

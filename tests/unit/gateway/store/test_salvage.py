@@ -10,7 +10,7 @@ import pytest
 
 from gateway.core.batch import Batch, Snapshot
 from gateway.store.salvage import beside
-from tests.unit.store.opened import Opened
+from tests.unit.gateway.store.opened import Opened
 
 Open = Callable[..., Opened]
 

@@ -11,7 +11,7 @@ from gateway.core.batch import Batch
 from gateway.store import migrations
 from gateway.store.errors import StoreError
 from gateway.store.migrations import KEY_MIN_READER, KEY_SCHEMA, SCHEMA, migrate, versions
-from tests.unit.store.opened import Opened
+from tests.unit.gateway.store.opened import Opened
 
 Open = Callable[..., Opened]
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.core.batch import Batch
 from gateway.store.errors import StoreError
 from gateway.store.sqlite import Store
-from tests.unit.store.opened import Opened
+from tests.unit.gateway.store.opened import Opened
 
 Open = Callable[..., Opened]
 
@@ -115,7 +115,7 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("after_s", [0.05, 0.13, 0.31])
 def test_kill_9_loses_nothing_reported_and_halves_nothing(opened: Open, path: Path, after_s: float) -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, cwd=root) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
