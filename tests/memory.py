@@ -1,0 +1,281 @@
+"""The broker without sockets, disk and clock: Router and Decoder, driven as the real loop drives them.
+
+The store is a few dictionaries; a commit happens at once, or when the test says so, or fails. ``crash`` throws the router
+away and makes a new one of what was committed.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import final
+
+from gateway.core.batch import Batch, SessionRow, Snapshot
+from gateway.core.client import Client
+from gateway.core.router import Router
+from gateway.mqtt.errors import PacketError
+from gateway.settings import Sources, load
+
+
+
+@final
+class DictStore:
+    """What is committed, by the rules of ``Batch``."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, SessionRow] = {}
+        self.cursors: dict[int, bytes] = {}
+        self.subscriptions: dict[tuple[int, str], tuple[int, int]] = {}
+        self.retained: dict[str, bytes] = {}
+        self.wills: dict[str, bytes] = {}
+        self.counters: dict[tuple[int, str], int] = {}
+        self.meta: dict[str, int | str] = {}
+        self.segments: dict[int, tuple[int, bytes, bytes]] = {}  # id -> last, targets, records
+        self.numbers: list[int] = []
+
+    def apply(self, batch: Batch) -> None:
+        self.numbers.append(batch.number)
+        assert self.numbers == list(range(self.numbers[0], self.numbers[0] + len(self.numbers))), "a number was left out"
+        for sid in batch.gone:
+            self.sessions.pop(sid, None)
+            self.cursors.pop(sid, None)
+            for key in [key for key in self.subscriptions if key[0] == sid]:
+                del self.subscriptions[key]
+            for name in [key for key in self.counters if key[0] == sid]:
+                del self.counters[name]
+        for pair in batch.unsubscribed:
+            self.subscriptions.pop(pair, None)
+        for row in batch.sessions:
+            self.sessions[row[0]] = row
+        self.cursors.update(batch.cursors)
+        for sid, filter, options, identifier in batch.subscriptions:
+            self.subscriptions[sid, filter] = options, identifier
+        _replace(self.retained, batch.retained)
+        _replace(self.wills, batch.wills)
+        for sid, name, value in batch.counters:
+            self.counters[sid, name] = value
+        self.meta.update(batch.meta)
+        for segment in batch.dead_segments:
+            self.segments.pop(segment, None)
+        if batch.segment_id:
+            assert batch.segment_id not in self.segments, "sequence numbers were used twice"
+            self.segments[batch.segment_id] = batch.segment_last, batch.targets, batch.records
+
+    def snapshot(self) -> Snapshot:
+        made = Snapshot()
+        made.sessions = list(self.sessions.values())
+        made.cursors = dict(self.cursors)
+        made.subscriptions = [(sid, filter, *rest) for (sid, filter), rest in self.subscriptions.items()]
+        made.retained = list(self.retained.items())
+        made.wills = list(self.wills.items())
+        made.counters = [(sid, name, value) for (sid, name), value in self.counters.items()]
+        made.meta = dict(self.meta)
+        made.segments = [(first, last, targets) for first, (last, targets, _) in sorted(self.segments.items())]
+        return made
+
+    def read_now(self, ids: Iterable[int]) -> list[tuple[int, bytes]]:
+        """(segment id, records) of those that are there."""
+        return [(segment, self.segments[segment][2]) for segment in ids if segment in self.segments]
+
+    def used_bytes(self) -> int:
+        return sum(len(targets) + len(records) for _, targets, records in self.segments.values())
+
+
+def _replace(table: dict[str, bytes], changes: Mapping[str, bytes | None]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+
+
+@final
+class MemoryLink:
+    """One connection; what the broker wrote gathers in ``inbox``, or in ``unsent`` while the peer does not read."""
+
+    def __init__(self, broker: "MemoryBroker", number: int) -> None:
+        self.broker = broker
+        self.client: Client = broker.router.open(self, f"127.0.0.1:{number}", broker.now)
+        self.inbox = bytearray()
+        self.unsent = bytearray()
+        self.stalled = False
+        self.closed = False
+
+    def send(self, data: bytes) -> None:
+        if self.closed:
+            raise ConnectionResetError("the broker has closed")
+        self.client.decoder.feed(data)
+        self.broker.decode(self)
+        self.broker.pump()
+
+    def receive(self, wait_s: float) -> bytes | None:
+        if self.inbox:
+            data = bytes(self.inbox)
+            self.inbox.clear()
+            return data
+        return b"" if self.closed else None
+
+    def end(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.broker.router.on_closed(self.client, self.broker.now)
+            self.broker.forget(self)
+            self.broker.pump()
+
+    def stall(self) -> None:
+        """The peer stops to read."""
+        self.stalled = True
+
+    def read_on(self) -> None:
+        """The peer reads again: all that waits goes through."""
+        self.stalled = False
+        self.inbox += self.unsent
+        self.unsent.clear()
+        self.broker.router.on_writable(self.client, 0)
+        self.broker.pump()
+
+
+@final
+class MemoryBroker:
+    """See the module. ``holding`` keeps the commits back: ``release`` lets one or all go, ``fail`` refuses one."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None) -> None:
+        given = tuple(f"{name}={_text(value)}" for name, value in (settings or {}).items())
+        self.limits = load(Sources(sets=given), {}).limits()
+        self.store = DictStore()
+        self.now = 10_000_000
+        self.seed = 0
+        self.holding = False
+        self.submitted: Batch | None = None
+        self.opened = 0
+        self.links: dict[Client, MemoryLink] = {}
+        self.router: Router
+        self._start(None)
+
+    def _start(self, snapshot: Snapshot | None) -> None:
+        self.seed += 1
+        self.router = Router(self.limits, snapshot, self.now, self.seed)
+        self.router.finish_load(self.store.read_now(self.router.needed_segments()), self.now)
+        self.router.on_tick(self.now)
+        self.pump()
+
+    def open(self) -> MemoryLink:
+        self.opened += 1
+        link = MemoryLink(self, self.opened)
+        self.links[link.client] = link
+        return link
+
+    def forget(self, link: MemoryLink) -> None:
+        del self.links[link.client]
+
+    def crash(self) -> None:
+        """As kill -9: whatever was not committed is gone; the new one starts where the clock stands."""
+        for link in self.links.values():
+            link.closed = True
+        self.links.clear()
+        self.submitted = None
+        self.holding = False
+        self.store.numbers.clear()
+        self._start(self.store.snapshot())
+
+    # The loop
+
+    def decode(self, link: MemoryLink) -> None:
+        client = link.client
+        try:
+            while not client.blocked and not client.closing:
+                packet = client.decoder.next()
+                if packet is None:
+                    return
+                self.router.on_packet(client, packet, self.now)
+        except PacketError as error:
+            self.router.on_bad_packet(client, error.reason, error.text, self.now)
+
+    def pump(self) -> None:
+        """One turn of the loop after another, until nothing moves."""
+        while self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        moved = False
+        for client in self.router.take_auth():
+            self.router.on_authenticated(client, True, self.now)
+            moved = True
+        for client in self.router.take_sends():
+            self._write(client)
+            moved = True
+        for token, ids in self.router.take_reads():
+            self.router.on_segments(token, self.store.read_now(ids), self.now)
+            moved = True
+        if self.submitted is None:
+            self.submitted = self.router.take_batch(self.now)
+            moved = moved or self.submitted is not None
+        if self.submitted is not None and not self.holding:
+            self._commit()
+            moved = True
+        for client in self.router.take_resumed():
+            if client in self.links:
+                self.decode(self.links[client])
+            moved = True
+        return moved
+
+    def _write(self, client: Client) -> None:
+        data = client.take()
+        link = self.links.get(client)
+        if link is None:
+            return
+        if link.stalled:
+            link.unsent += data
+        else:
+            link.inbox += data
+        self.router.on_writable(client, len(link.unsent))
+        if client.closing:
+            link.close()
+
+    def _commit(self) -> None:
+        batch, self.submitted = self.submitted, None
+        assert batch is not None
+        self.store.apply(batch)
+        self.router.on_committed(batch.number, self.now)
+        self.router.on_store_usage(self.store.used_bytes(), self.now)
+
+    # What a test may do to it
+
+    def hold(self) -> None:
+        """From now on no commit ends."""
+        self.holding = True
+
+    def release(self) -> None:
+        """The held commit is on disk, and those that follow go through again."""
+        self.holding = False
+        self.pump()
+
+    def release_one(self) -> bool:
+        """Only the commit that is under way is on disk; False when none was."""
+        if self.submitted is None:
+            return False
+        self._commit()
+        self.pump()
+        return True
+
+    def fail(self, text: str = "disk I/O error") -> None:
+        """The commit that is under way comes back as failed; nothing of it is kept."""
+        batch, self.submitted = self.submitted, None
+        assert batch is not None, "no commit is under way"
+        self.router.on_commit_failed(batch.number, text, self.now)
+        self.pump()
+
+    def advance(self, milliseconds: int) -> None:
+        """Time passes; everything that is due in between happens at its time (long spans in a thousand steps)."""
+        end = self.now + milliseconds
+        coarse = milliseconds // 1000 if milliseconds > 600_000 else 1
+        while True:
+            due = self.router.on_tick(self.now)
+            self.pump()
+            if self.now >= end:
+                return
+            self.now = min(end, max(due, self.now + coarse))
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
