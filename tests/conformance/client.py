@@ -264,7 +264,7 @@ class Client:
     def drain(self) -> list[Got]:
         """Every packet until none comes any more."""
         found = []
-        while (got := self._next(max(self.quiet_s * 2, 0.0))) is not None:
+        while (got := self._next(self.quiet_s * 2)) is not None:
             found.append(got)
         return found
 
@@ -320,6 +320,16 @@ class Client:
             self.wait_for("PUBREL", pid=got.pid)
             self.ack("PUBCOMP", got.pid)
         return got
+
+    def take_all(self) -> list[Got]:
+        """Every PUBLISH until none comes any more, each acknowledged as it comes (QoS 0 and 1)."""
+        found = []
+        while (got := self._next(self.quiet_s * 2)) is not None:
+            self._check(got, "PUBLISH", {})
+            if got.qos:
+                self.ack("PUBACK", got.pid)
+            found.append(got)
+        return found
 
     def subscribe(
         self, *filters: str, qos: int = 0, no_local: bool = False, as_published: bool = False, handling: int = 0,
