@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import final
 
 from gateway.core.batch import Batch, SessionRow, Snapshot
-from gateway.core.client import Client
+from gateway.core.model import Client
 from gateway.core.router import Router
 from gateway.mqtt.errors import PacketError
 from gateway.settings import Sources, load
@@ -131,7 +131,7 @@ class MemoryLink:
         self.stalled = False
         self.inbox += self.unsent
         self.unsent.clear()
-        self.broker.router.on_writable(self.client, 0)
+        self.broker.router.on_writable(self.client, 0, self.broker.now)
         self.broker.pump()
 
 
@@ -213,7 +213,7 @@ class MemoryBroker:
         if self.submitted is not None and not self.holding:
             self._commit()
             moved = True
-        for client in self.router.take_resumed():
+        for client in self.router.take_resumed(self.now):
             if client in self.links:
                 self.decode(self.links[client])
             moved = True
@@ -228,7 +228,7 @@ class MemoryBroker:
             link.unsent += data
         else:
             link.inbox += data
-        self.router.on_writable(client, len(link.unsent))
+        self.router.on_writable(client, len(link.unsent), self.now)
         if client.closing:
             link.close()
 

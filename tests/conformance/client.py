@@ -275,8 +275,9 @@ class Client:
         self.send(self.wire.connect(client_id, **options))
 
     def pid(self) -> int:
-        self.next_pid += 1
-        return self.next_pid - 1
+        used = self.next_pid
+        self.next_pid = used % 65_535 + 1
+        return used
 
     def publish(self, topic: str, payload: bytes = b"", qos: int = 0, *, pid: int | None = None, **options: Any) -> int:
         """Send and wait for nothing; returns the packet id, 0 at QoS 0."""
@@ -322,12 +323,15 @@ class Client:
         return got
 
     def take_all(self) -> list[Got]:
-        """Every PUBLISH until none comes any more, each acknowledged as it comes (QoS 0 and 1)."""
+        """Every PUBLISH until none comes any more; they, and PUBRELs between them, are answered as they come."""
         found = []
         while (got := self._next(self.quiet_s * 2)) is not None:
+            if got.type == "PUBREL":
+                self.ack("PUBCOMP", got.pid)
+                continue
             self._check(got, "PUBLISH", {})
             if got.qos:
-                self.ack("PUBACK", got.pid)
+                self.ack("PUBACK" if got.qos == 1 else "PUBREC", got.pid)
             found.append(got)
         return found
 

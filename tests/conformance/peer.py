@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.client import QUIET_S, Client, Link
 from tests.harness import Broker, Mosquitto
+from tests.memory import MemoryBroker
 
 Settings = Mapping[str, object]
 
@@ -27,6 +28,8 @@ class Host(Protocol):
     def restart(self) -> None: ...
 
     def status(self) -> dict[str, Any]: ...
+
+    def session(self, client_id: str) -> dict[str, Any]: ...
 
 
 @final
@@ -82,6 +85,9 @@ class TcpHost:
     def status(self) -> dict[str, Any]:
         raise NotImplementedError
 
+    def session(self, client_id: str) -> dict[str, Any]:
+        raise NotImplementedError
+
 
 @final
 class MemoryHost:
@@ -89,7 +95,7 @@ class MemoryHost:
 
     kind = "memory"
 
-    def __init__(self, broker: "MemoryBroker") -> None:
+    def __init__(self, broker: MemoryBroker) -> None:
         self.broker = broker
 
     def open(self) -> Link:
@@ -103,6 +109,11 @@ class MemoryHost:
 
     def status(self) -> dict[str, Any]:
         return self.broker.router.status(self.broker.now)
+
+    def session(self, client_id: str) -> dict[str, Any]:
+        row = self.broker.router.session(client_id, self.broker.now)
+        assert row is not None, f"no session {client_id}"
+        return row
 
 
 @final
@@ -151,6 +162,10 @@ class Peer:
     def status(self) -> dict[str, Any]:
         return self.host.status()
 
+    def session(self, name: str) -> dict[str, Any]:
+        """What the broker says of the session ``prefix-name``."""
+        return self.host.session(f"{self.prefix}-{name}")
+
     def close(self) -> None:
         for client in self.clients:
             client.link.close()
@@ -163,7 +178,6 @@ _OLD = ("clean", "keep_alive", "will", "username", "password")
 def start(kind: str, settings: Settings, folder: Path) -> Host:
     """A broker with these settings, started."""
     if kind == "memory":
-        from tests.memory import MemoryBroker
         return MemoryHost(MemoryBroker(settings))
     server = Broker(folder / "data", settings)
     server.start()
