@@ -1,7 +1,7 @@
 """The broker without sockets, disk and clock: Router and Decoder, driven as the real loop drives them.
 
-The store is a few dictionaries; a commit happens at once, or when the test says so, or fails. ``crash`` throws the router
-away and makes a new one of what was committed.
+The store is a few dictionaries; a commit happens at once, or when the test says so, or fails. ``crash`` throws the
+router away and makes a new one of what was committed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,6 @@ from gateway.core.model import Client
 from gateway.core.router import Router
 from gateway.mqtt.errors import PacketError
 from gateway.settings import Sources, load
-
 
 
 @final
@@ -32,14 +31,14 @@ class DictStore:
 
     def apply(self, batch: Batch) -> None:
         self.numbers.append(batch.number)
-        assert self.numbers == list(range(self.numbers[0], self.numbers[0] + len(self.numbers))), "a number was left out"
+        assert batch.number == self.numbers[0] + len(self.numbers) - 1, "a number was left out"
         for sid in batch.gone:
             self.sessions.pop(sid, None)
             self.cursors.pop(sid, None)
             for key in [key for key in self.subscriptions if key[0] == sid]:
                 del self.subscriptions[key]
-            for name in [key for key in self.counters if key[0] == sid]:
-                del self.counters[name]
+            for counter in [key for key in self.counters if key[0] == sid]:
+                del self.counters[counter]
         for pair in batch.unsubscribed:
             self.subscriptions.pop(pair, None)
         for row in batch.sessions:

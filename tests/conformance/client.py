@@ -122,11 +122,10 @@ class Builder:
         """``will`` is (topic, payload, qos, retain[, properties by name])."""
         made = None
         if will is not None:
-            made = mqtt.Will(*will[:4], props=properties(will[4] if len(will) > 4 else {}))
+            topic, payload, qos, retain = will[:4]
+            made = mqtt.Will(topic, payload, qos, retain, properties(will[4] if len(will) > 4 else {}))
         props["session_expiry_interval"] = expiry
-        return mqtt.connect(
-            client_id, self.version, clean, keep_alive, made, properties(props), username, password
-        )  # fmt: skip
+        return mqtt.connect(client_id, self.version, clean, keep_alive, made, properties(props), username, password)
 
     def publish(
         self, topic: str, payload: bytes = b"", qos: int = 0, *, retain: bool = False, dup: bool = False, pid: int = 1,

@@ -1,7 +1,7 @@
 """``peer``: every test runs in memory and over TCP; tests with the same settings share a process.
 
-``@pytest.mark.settings({"mqtt.max_inflight": 4})`` gives a test a broker of its own settings. With MQTT_TARGET=mosquitto
-in the environment the TCP half runs against mosquitto instead: a check of the tests, not of the product.
+``@pytest.mark.settings({"mqtt.max_inflight": 4})`` gives a test a broker of its own settings. With
+MQTT_TARGET=mosquitto in the environment the TCP half runs against mosquitto: a check of the tests, not of the product.
 """
 
 import itertools
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.peer import Host, Peer, TcpHost, start, start_mosquitto
+from tests.conformance.peer import Host, MemoryHost, Peer, TcpHost, start, start_mosquitto
 
 MOSQUITTO = os.environ.get("MQTT_TARGET") == "mosquitto"
 _numbers = itertools.count(1)
@@ -48,4 +48,6 @@ def peer(
         host = tcp_hosts[key]
     made = Peer(host, f"k{next(_numbers)}")
     yield made
+    if isinstance(host, MemoryHost):
+        host.check_books()
     made.close()

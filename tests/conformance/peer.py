@@ -97,6 +97,7 @@ class MemoryHost:
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.broker = broker
+        self.crashed = False
 
     def open(self) -> Link:
         return self.broker.open()
@@ -105,10 +106,19 @@ class MemoryHost:
         self.broker.advance(round(seconds * 1000))
 
     def restart(self) -> None:
+        self.crashed = True
         self.broker.crash()
 
     def status(self) -> dict[str, Any]:
         return self.broker.router.status(self.broker.now)
+
+    def check_books(self) -> None:
+        """matched = acknowledged + in flight + queued + dropped, for every session of a broker that never crashed."""
+        for row in self.broker.router.sessions(self.broker.now) if not self.crashed else ():
+            if row["kind"] == "session":
+                book: dict[str, Any] = row
+                parts = [book["acknowledged"], book["inflight"], book["queue_messages"], sum(book["drops"].values())]
+                assert book["matched"] == sum(parts), f"matched, but acknowledged, in flight, queued, dropped: {row}"
 
     def session(self, client_id: str) -> dict[str, Any]:
         row = self.broker.router.session(client_id, self.broker.now)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.conformance.peer import Client, Peer
+from tests.conformance.client import Client
+from tests.conformance.peer import Peer
 
 
 def subscriber(peer: Peer, *, qos: int = 1, version: int = 5, receive_maximum: int | None = None) -> Client:

@@ -278,9 +278,7 @@ def test_a_will_and_the_end_of_its_waiting_are_one_transaction(peer: Peer, broke
     """Whichever commit is the last before a crash: the will is sent exactly once [MQTT-3.1.2-10]."""
     for commits in range(4):
         subscriber(peer).drop()
-        mortal = peer.connect(
-            "m", expiry=1000, will=(f"{peer.topic}/w", b"gone", 1, False, {"will_delay_interval": 1})
-        )
+        mortal = peer.connect("m", expiry=1000, will=(f"{peer.topic}/w", b"gone", 1, False, {"will_delay_interval": 1}))
         mortal.drop()
         broker.hold()
         peer.advance(1.5)

@@ -323,7 +323,8 @@ def test_min_session_expiry_leaves_others_alone(peer: Peer) -> None:
     assert "session_expiry_interval" not in clean.connack.props
     clean.disconnect()
     assert not peer.connect("collector-1", clean=False).connack.session_present
-    assert peer.connect("collector-3", clean=False, expiry=1000).connack.props.get("session_expiry_interval", 1000) == 1000
+    asked = peer.connect("collector-3", clean=False, expiry=1000)
+    assert asked.connack.props.get("session_expiry_interval", 1000) == 1000
 
 
 @pytest.mark.settings({"mqtt.session_expiry_interval": 1, "min_session_expiry": "*-collector-?=600"})

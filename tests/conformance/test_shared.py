@@ -1,5 +1,7 @@
 """Shared subscriptions: one receiver for each message, and what happens when it goes away."""
 
+import itertools
+
 import pytest
 
 from tests.conformance.client import Client
@@ -31,7 +33,7 @@ def test_each_message_goes_to_one_member(peer: Peer, expiry: int | None) -> None
     for payload in sent:
         publisher.put(peer.topic, payload)
     got = [payloads(client) for client in members]
-    assert sorted(sum(got, [])) == sorted(sent)
+    assert sorted(itertools.chain.from_iterable(got)) == sorted(sent)
     assert all(got)
     assert payloads(other) == sent
     assert payloads(plain) == sent
