@@ -1,6 +1,7 @@
 """The broker as the tests see it, once in memory and once as a process behind TCP, with one face."""
 
 import contextlib
+import json
 import socket
 import time
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any, Protocol, final
 
 import pytest
 
+from gateway.net.control import ShortPath
 from tests.conformance.client import QUIET_S, Client, Link
 from tests.harness import Broker, Mosquitto
 from tests.memory import MemoryBroker
@@ -83,10 +85,21 @@ class TcpHost:
         self.server.restart()
 
     def status(self) -> dict[str, Any]:
-        raise NotImplementedError
+        return self._ask({"cmd": "status"})
 
     def session(self, client_id: str) -> dict[str, Any]:
-        raise NotImplementedError
+        return self._ask({"cmd": "session", "client_id": client_id})
+
+    def _ask(self, command: dict[str, str]) -> dict[str, Any]:
+        """One line of JSON to the control socket, one back."""
+        with socket.socket(socket.AF_UNIX) as sock, ShortPath(self.server.data_dir / "control.sock") as path:
+            sock.settimeout(5)
+            sock.connect(path)
+            sock.sendall(json.dumps(command).encode() + b"\n")
+            answer: dict[str, Any] = json.loads(sock.makefile().readline())
+        assert answer["ok"], answer
+        result: dict[str, Any] = answer["result"]
+        return result
 
 
 @final
