@@ -13,7 +13,8 @@ from tests import wire_format as mqtt
 from tests.wire_format import WireError
 
 WAIT_S = 5.0
-QUIET_S = 0.12  # how long nothing must come over TCP to count as nothing
+QUIET_S = 0.06  # how long nothing must come over TCP to count as nothing
+GAP_S = 0.25  # how long after the last packet no more is waited for
 
 KINDS = {name: number for number, name in enumerate(mqtt.NAMES)}
 PROPERTIES = {
@@ -141,8 +142,8 @@ class Builder:
 class Client:
     """See the module. ``wire`` makes bytes of this client's version."""
 
-    def __init__(self, link: Link, version: int, quiet_s: float) -> None:
-        self.link, self.version, self.quiet_s = link, version, quiet_s
+    def __init__(self, link: Link, version: int, quiet_s: float, gap_s: float) -> None:
+        self.link, self.version, self.quiet_s, self.gap_s = link, version, quiet_s, gap_s
         self.wire = Builder(version)
         self.client_id = ""
         self.connack: Got = None  # type: ignore[assignment]  # set by the one who connects
@@ -263,7 +264,7 @@ class Client:
     def drain(self) -> list[Got]:
         """Every packet until none comes any more."""
         found = []
-        while (got := self._next(self.quiet_s * 2)) is not None:
+        while (got := self._next(self.gap_s)) is not None:
             found.append(got)
         return found
 
@@ -324,7 +325,7 @@ class Client:
     def take_all(self) -> list[Got]:
         """Every PUBLISH until none comes any more; they, and PUBRELs between them, are answered as they come."""
         found = []
-        while (got := self._next(self.quiet_s * 2)) is not None:
+        while (got := self._next(self.gap_s)) is not None:
             if got.type == "PUBREL":
                 self.ack("PUBCOMP", got.pid)
                 continue

@@ -7,10 +7,14 @@ MQTT_TARGET=mosquitto in the environment the TCP half runs against mosquitto: a 
 import itertools
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import final
 
 import pytest
 
-from tests.conformance.peer import Host, MemoryHost, Peer, TcpHost, start, start_mosquitto
+from tests.conformance.peer import Host, MemoryHost, Peer, TcpHost
+from tests.harness import Broker, Mosquitto
+from tests.memory import MemoryBroker
 
 MOSQUITTO = os.environ.get("MQTT_TARGET") == "mosquitto"
 _numbers = itertools.count(1)
@@ -20,34 +24,55 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "settings(table): the settings of the broker that this test needs")
 
 
+@final
+class Processes:
+    """The broker processes by their settings; one that does not start fails all its tests at once."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self.folders = folders
+        self.hosts: dict[str, TcpHost] = {}
+        self.broken: dict[str, str] = {}
+
+    def host(self, settings: dict[str, object]) -> TcpHost:
+        key = repr(sorted(settings.items()))
+        if key in self.broken:
+            pytest.fail(self.broken[key], pytrace=False)
+        if key not in self.hosts:
+            server = server_of(settings, self.folders.mktemp("broker"))
+            try:
+                server.start()
+            except RuntimeError as error:
+                self.broken[key] = f"the broker of these tests did not start: {error}"
+                raise
+            self.hosts[key] = TcpHost(server)
+        return self.hosts[key]
+
+
+def server_of(settings: dict[str, object], folder: Path) -> Broker | Mosquitto:
+    if not MOSQUITTO:
+        return Broker(folder / "data", settings)
+    if settings:
+        pytest.skip("mosquitto knows no such settings")
+    return Mosquitto(folder / "data")
+
+
 @pytest.fixture(scope="session")
-def tcp_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Host]]:
-    """The processes by their settings; all end with the session."""
-    hosts: dict[str, Host] = {}
-    yield hosts
-    for host in hosts.values():
-        assert isinstance(host, TcpHost)
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    made = Processes(tmp_path_factory)
+    yield made
+    for host in made.hosts.values():
         host.server.kill9()
 
 
 @pytest.fixture(params=["tcp"] if MOSQUITTO else ["memory", "tcp"])
-def peer(
-    request: pytest.FixtureRequest, tcp_hosts: dict[str, Host], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Peer]:
+def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
     marker = request.node.get_closest_marker("settings")
     settings: dict[str, object] = dict(marker.args[0]) if marker else {}
     if request.param == "memory":
-        host = start("memory", settings, tmp_path_factory.getbasetemp())
+        host: Host = MemoryHost(MemoryBroker(settings))
     else:
-        key = repr(sorted(settings.items()))
-        if key not in tcp_hosts:
-            folder = tmp_path_factory.mktemp("broker")
-            if MOSQUITTO and settings:
-                pytest.skip("mosquitto knows no such settings")
-            tcp_hosts[key] = start_mosquitto(folder) if MOSQUITTO else start("tcp", settings, folder)
-        host = tcp_hosts[key]
+        host = request.getfixturevalue("processes").host(settings)
     made = Peer(host, f"k{next(_numbers)}")
     yield made
-    if isinstance(host, MemoryHost):
-        host.check_books()
+    host.check()
     made.close()

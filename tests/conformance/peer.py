@@ -4,18 +4,14 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol, final
 
 import pytest
 
 from gateway.net.control import ShortPath
-from tests.conformance.client import QUIET_S, Client, Link
+from tests.conformance.client import GAP_S, QUIET_S, Client, Link
 from tests.harness import Broker, Mosquitto
 from tests.memory import MemoryBroker
-
-Settings = Mapping[str, object]
 
 
 class Host(Protocol):
@@ -28,6 +24,9 @@ class Host(Protocol):
     def advance(self, seconds: float) -> None: ...
 
     def restart(self) -> None: ...
+
+    def check(self) -> None:
+        """After a test: nothing is wrong behind the scenes."""
 
     def status(self) -> dict[str, Any]: ...
 
@@ -72,6 +71,7 @@ class TcpHost:
 
     def __init__(self, server: Broker | Mosquitto) -> None:
         self.server = server
+        self.read = 0
 
     def open(self) -> Link:
         return TcpLink(self.server.port)
@@ -83,6 +83,15 @@ class TcpHost:
         if isinstance(self.server, Mosquitto):
             pytest.skip("mosquitto keeps nothing over a kill -9")
         self.server.restart()
+
+    def check(self) -> None:
+        """The process lives and has printed no traceback since the last test."""
+        log = self.server.log()
+        fresh, self.read = log[self.read :], len(log)
+        if not self.server.running():
+            self.server.start()
+            raise AssertionError(f"the broker has ended:\n{fresh[-4000:]}")
+        assert "Traceback" not in fresh, fresh[-4000:]
 
     def status(self) -> dict[str, Any]:
         return self._ask({"cmd": "status"})
@@ -125,7 +134,7 @@ class MemoryHost:
     def status(self) -> dict[str, Any]:
         return self.broker.router.status(self.broker.now)
 
-    def check_books(self) -> None:
+    def check(self) -> None:
         """matched = acknowledged + in flight + queued + dropped, for every session of a broker that never crashed."""
         for row in self.broker.router.sessions(self.broker.now) if not self.crashed else ():
             if row["kind"] == "session":
@@ -151,7 +160,8 @@ class Peer:
 
     def open(self, version: int = 5) -> Client:
         """A connection on which nothing was sent yet."""
-        client = Client(self.host.open(), version, QUIET_S if self.kind == "tcp" else 0.0)
+        quiet, gap = (QUIET_S, GAP_S) if self.kind == "tcp" else (0.0, 0.0)
+        client = Client(self.host.open(), version, quiet, gap)
         self.clients.append(client)
         return client
 
@@ -196,18 +206,3 @@ class Peer:
 
 
 _OLD = ("clean", "keep_alive", "will", "username", "password")
-
-
-def start(kind: str, settings: Settings, folder: Path) -> Host:
-    """A broker with these settings, started."""
-    if kind == "memory":
-        return MemoryHost(MemoryBroker(settings))
-    server = Broker(folder / "data", settings)
-    server.start()
-    return TcpHost(server)
-
-
-def start_mosquitto(folder: Path) -> Host:
-    server = Mosquitto(folder / "data")
-    server.start()
-    return TcpHost(server)
