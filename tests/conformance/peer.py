@@ -7,8 +7,8 @@ import time
 from typing import Any, Protocol, final
 
 import pytest
-
 from gateway.net.control import ShortPath
+
 from tests.conformance.client import GAP_S, QUIET_S, Client, Link
 from tests.harness import Broker, Mosquitto
 from tests.memory import MemoryBroker
