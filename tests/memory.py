@@ -105,6 +105,8 @@ class MemoryLink:
         self.broker.pump()
 
     def receive(self, wait_s: float) -> bytes | None:
+        if not self.inbox and not self.closed:
+            self.broker.wait(self, round(wait_s * 1000))
         if self.inbox:
             data = bytes(self.inbox)
             self.inbox.clear()
@@ -263,6 +265,14 @@ class MemoryBroker:
         assert batch is not None, "no commit is under way"
         self.router.on_commit_failed(batch.number, text, self.now)
         self.pump()
+
+    def wait(self, link: MemoryLink, milliseconds: int) -> None:
+        """Time passes until something comes on this connection, at most so much."""
+        end = self.now + milliseconds
+        while self.now < end and not link.inbox and not link.closed:
+            self.now = min(end, max(self.router.on_tick(self.now), self.now + 1))
+            self.router.on_tick(self.now)
+            self.pump()
 
     def advance(self, milliseconds: int) -> None:
         """Time passes; everything that is due in between happens at its time (long spans in a thousand steps)."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol, final
 
 import pytest
 
-from tests.conformance.client import GAP_S, QUIET_S, Client, Link
+from tests.conformance.client import Client, Link
 from tests.harness import Broker, Mosquitto
 from tests.memory import MemoryBroker
 
@@ -164,8 +164,7 @@ class Peer:
 
     def open(self, version: int = 5) -> Client:
         """A connection on which nothing was sent yet."""
-        quiet, gap = (QUIET_S, GAP_S) if self.kind == "tcp" else (0.0, 0.0)
-        client = Client(self.host.open(), version, quiet, gap)
+        client = Client(self.host.open(), version)
         self.clients.append(client)
         return client
 

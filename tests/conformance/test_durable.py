@@ -347,3 +347,65 @@ def test_a_new_router_finds_all_its_segments(peer: Peer, broker: MemoryBroker) -
     publisher.put(f"{peer.topic}/a", b"last")
     peer.restart()
     subscriber(peer, qos=1).take_all()
+
+
+def test_delivered_to_all_needs_no_disk(peer: Peer, broker: MemoryBroker) -> None:
+    """QoS 1 is acknowledged once every persistent target has it: by its own PUBACK, though no commit ends."""
+    first = subscriber(peer, qos=1)
+    second = peer.connect("t", expiry=1000)
+    second.subscribe(f"{peer.topic}/#", qos=1)
+    publisher = peer.connect("p")
+    broker.hold()
+    publisher.publish(f"{peer.topic}/a", b"x", qos=1, pid=1)
+    first.take(payload=b"x")
+    assert publisher.link.receive(0) is None
+    second.take(payload=b"x")
+    publisher.expect("PUBACK", pid=1)
+
+
+@pytest.mark.parametrize("way", ["drop", "takeover", "disconnect"])
+def test_a_target_that_goes_away_before_its_acknowledgement_needs_the_disk(
+    peer: Peer, broker: MemoryBroker, way: str
+) -> None:
+    """Its held messages go to the next commit in that moment; the publisher is answered after it and not before."""
+    client = subscriber(peer, qos=1)
+    publisher = peer.connect("p")
+    broker.hold()
+    publisher.publish(f"{peer.topic}/a", b"x", qos=1, pid=1)
+    client.expect("PUBLISH", payload=b"x")
+    if way == "drop":
+        client.drop()
+    elif way == "disconnect":
+        client.disconnect()
+    else:
+        again = peer.open()
+        again.send_connect(client.client_id, clean=False, expiry=1000)
+    publisher.expect_nothing()
+    broker.release()
+    publisher.expect("PUBACK", pid=1)
+    peer.restart()
+    assert [got.payload for got in subscriber(peer, qos=1).take_all()] == [b"x"]
+
+
+def test_rows_only_for_the_targets_that_have_not_acknowledged(peer: Peer, broker: MemoryBroker) -> None:
+    """After a crash the one that has it does not get it again because of the other."""
+    quick, slow = subscriber(peer, qos=1), peer.connect("slow", expiry=1000)
+    slow.subscribe(f"{peer.topic}/#", qos=1)
+    publisher = peer.connect("p")
+    publisher.publish(f"{peer.topic}/a", b"x", qos=1, pid=1)
+    quick.take(payload=b"x")
+    publisher.expect("PUBACK", pid=1)  # the hold has expired and the commit has come
+    peer.restart()
+    subscriber(peer, qos=1).expect_nothing()
+    peer.connect("slow", clean=False, expiry=1000).take(payload=b"x")
+
+
+def test_the_end_of_the_last_target_is_a_counted_drop_and_an_answer(peer: Peer, broker: MemoryBroker) -> None:
+    """A session that ends has nothing to be kept for: the publisher is answered, the drop is in the books."""
+    client = subscriber(peer, qos=1)
+    publisher = peer.connect("p")
+    publisher.publish(f"{peer.topic}/a", b"x", qos=1, pid=1)
+    client.expect("PUBLISH", payload=b"x")
+    client.disconnect(expiry=0)
+    publisher.expect("PUBACK", pid=1)
+    assert peer.status()["drops"] == {"session_end": 1}
