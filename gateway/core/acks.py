@@ -70,7 +70,7 @@ def on_pubrec(core: Core, c: Client, s: Session, p: Ack, now: i64) -> None:
             d.state = RELEASED
             complete(core, s, d, now)
             return
-        if d.backlog is not None:
+        if s.backlog is not None or d.backlog is not None:
             d.state = RELEASING
             core.dirty_session(s)
             core.wait(RELEASE, None, s, p.packet_id, b"")

@@ -134,6 +134,7 @@ def take_batch(core: Core, now: i64) -> Batch | None:
     if open is not None:
         if now < open.retry_at:
             return None
+        open.submitted = True
         return pack(open)
     open = core.commit
     if not open.urgent and (open.lazy_at == 0 or now < open.lazy_at):
@@ -145,6 +146,7 @@ def take_batch(core: Core, now: i64) -> Batch | None:
     core.flying = open
     core.commit = Commit(open.number + 1)
     rows(core, open, now)
+    open.submitted = True
     return pack(open)
 
 

@@ -66,6 +66,7 @@ class Commit:
         self.meta: dict[str, int | str] = {}
         self.waits_since: i64 = 0  # gateway ms since when acknowledgements wait for a store in trouble
         self.retry_at: i64 = 0
+        self.submitted: bool = False  # in the store's hands
         self.urgent: bool = False
         self.lazy_at: i64 = 0  # gateway ms by which it is due though nobody waits, 0 = nothing in it
 

@@ -8,6 +8,7 @@ from gateway.core.ledger import SESSION_END
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Client, Group, Session, Target
 from gateway.core.publish import one_kept
+from gateway.core.shared import pump_groups
 from gateway.core.state import RETAINED, SEND, Core
 from gateway.core.topics import Subscription, check_filter, split_share
 from gateway.mqtt.encode import encode
@@ -31,6 +32,8 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
     else:
         core.send(c, suback)
         send_retained(core, s, now)
+    if s.groups:
+        pump_groups(core, s, now)  # what waited while no member was there
 
 
 def subscribe(core: Core, c: Client, s: Session, f: Filter, identifier: int) -> int:
@@ -160,12 +163,10 @@ def one_retained(core: Core, s: Session, sub: Subscription, kept: Message, now: 
     ids = [sub.identifier] if sub.identifier else None
     t = Target(s, None, sub.qos, False, True, ids)
     s.matched += 1
-    b = s.backlog
-    if b is not None and qos > 0 and sub.qos > 0:
-        one_kept(core, s, t, m)
-        return
     d = delivery(core, m, sub.qos, True, ids, None)
-    if d.qos == 0:
+    if s.durable and d.qos > 0:
+        one_kept(core, s, t, m)
+    elif d.qos == 0:
         deliver0(core, s, d, now)
     else:
         offer(core, s, d, now)

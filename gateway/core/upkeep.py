@@ -15,7 +15,7 @@ from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.model import STAGED, PendingAck, Session
 from gateway.core.shared import pump_groups
-from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, STAGED_SEND, WILL, Commit, Core, Reading
+from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
 from gateway.mqtt.packets import V5
 from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
 
@@ -98,9 +98,7 @@ def check_disk(core: Core, now: i64) -> None:
                 commit.waits_since = now
         if core.in_trouble(now):
             core.retry = True
-            for commit in (core.flying, core.commit):
-                if commit is not None and commit.acks and now - commit.waits_since >= core.limits.error_hold_ms:
-                    abandon(core, commit, now)
+            abandon_late(core, now)
 
 
 def evict(core: Core, size: i64, now: i64) -> None:
@@ -130,8 +128,20 @@ def failed(core: Core, text: str, now: i64) -> None:
         core.error_since = now
         core.log.append(f"the store fails: {text}")
     core.store_error = text
+    flying.submitted = False
     if not flying.waits_since:
         flying.waits_since = now
+    if core.in_trouble(now):
+        abandon_late(core, now)
+
+
+def abandon_late(core: Core, now: i64) -> None:
+    """Not what the store has in hand: it may get to the disk yet."""
+    for commit in (core.flying, core.commit):
+        if commit is None or commit.submitted or not commit.acks or not commit.waits_since:
+            continue
+        if now - commit.waits_since >= core.limits.error_hold_ms:
+            abandon(core, commit, now)
 
 
 def abandon(core: Core, commit: Commit, now: i64) -> None:
@@ -142,18 +152,15 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
     segment = commit.segment
     if segment is not None:
         core.segments.pop(segment.id, None)
+    refused: set[int] = set()
     for m in commit.messages:
+        refused.add(m.seq)
         m.ack = None  # it is refused below, not done
         for t in left(m):
             b = backlog_of(t)
             if b is not None:
                 drop_entry(core, b, m, DISK, now)
-    unsent = [w for w in commit.waiters if w.kind == STAGED_SEND]
-    commit.waiters = [w for w in commit.waiters if w.kind != STAGED_SEND]
-    for w in unsent:
-        s = w.session
-        if s is not None:
-            unstage(core, s, w.value, now)
+    staged = [s for s in core.by_sid.values() if s.staged and unstage(core, s, refused, now)]
     commit.segment = None
     commit.messages = []
     commit.records = []
@@ -164,10 +171,9 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
         forget_incoming(core, s, commit.number)
     for a in acks:
         refuse(core, a, now)
-    for w in unsent:
-        if w.session is not None:
-            pump(core, w.session, now)
-            pump_groups(core, w.session, now)
+    for s in staged:
+        pump(core, s, now)
+        pump_groups(core, s, now)
 
 
 def forget_incoming(core: Core, s: Session, number: int) -> None:
@@ -179,15 +185,17 @@ def forget_incoming(core: Core, s: Session, number: int) -> None:
         core.dirty_session(s)
 
 
-def unstage(core: Core, s: Session, packet_id: int, now: i64) -> None:
-    d = s.inflight.get(packet_id)
-    if d is None or d.state != STAGED:
-        return
-    s.staged -= 1
-    del s.inflight[packet_id]
-    if d.counted:
-        s.used -= 1
-    drop(core, s, d, DISK, now)
+def unstage(core: Core, s: Session, refused: set[int], now: i64) -> bool:
+    """Take back QoS 2 deliveries of what is refused; those of messages on disk wait. True when some were."""
+    gone = [d for d in s.inflight.values() if d.state == STAGED and d.message.seq in refused]
+    for d in gone:
+        s.staged -= 1
+        packet_id: int = d.packet_id
+        del s.inflight[packet_id]
+        if d.counted:
+            s.used -= 1
+        drop(core, s, d, DISK, now)
+    return len(gone) > 0
 
 
 def refuse(core: Core, a: PendingAck, now: i64) -> None:
