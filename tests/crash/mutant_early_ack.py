@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from gateway.store.sqlite import Store
-
 from gateway.core.batch import Batch
+from gateway.store.sqlite import Store
 
 real_init, real_submit = Store.__init__, Store.submit
 

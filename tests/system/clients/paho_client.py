@@ -20,6 +20,19 @@ def say(*words: object) -> None:
     print(*words, flush=True)
 
 
+class Client(paho.Client):
+    """paho without one fault: after a failed attempt to reconnect it forgets that it had released a message.
+
+    It would then publish the message again, and a broker that has seen the PUBREL must take that for a new one.
+    """
+
+    def _messages_reconnect_reset_out(self) -> None:
+        released = [one for one in self._out_messages.values() if one.state == paho.mqtt_ms_resend_pubrel]
+        super()._messages_reconnect_reset_out()
+        for one in released:
+            one.state = paho.mqtt_ms_resend_pubrel
+
+
 def turn(client: paho.Client) -> None:
     """Handle what is there; after a loss connect again, for as long as it takes."""
     if client.loop(0.005) != paho.MQTT_ERR_SUCCESS:
@@ -46,7 +59,7 @@ def publish(client: paho.Client, name: str, topic: str, qos: int, stop: Path, ra
 
 def main() -> None:
     mode, port, name, topic, qos, stop, rate = sys.argv[1:]
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
+    client = Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
 
     def on_connect(_client: Any, _data: Any, flags: Any, code: Any, *_: Any) -> None:
         say("C", int(flags.session_present), code)
