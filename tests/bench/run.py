@@ -197,6 +197,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not shutil.which(need):
             print(f"bench: {need} is not installed", file=sys.stderr)
             return 2
+    if "forebay" in kinds and importlib.util.find_spec("gateway") is None:
+        print(f"bench: {sys.executable} has no gateway to measure: install it, or set PYTHONPATH", file=sys.stderr)
+        return 2
     slow = interpreted_modules() if "forebay" in kinds else []
     rounds = chosen.rounds or (1 if chosen.quick else 3)
     run_ms = round((chosen.seconds or (1 if chosen.quick else 3)) * 1000)

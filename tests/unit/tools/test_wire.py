@@ -56,6 +56,7 @@ def test_a_will_and_a_takeover(port: int) -> None:
         first = Wire.connect(port, "mortal", 5)
         with Wire.connect(port, "mortal", 5, will=Will("will", b"gone", 1, props=[(mqtt.CONTENT_TYPE, "t")])):
             first.expect_closed()
+            first.close()
         watch.expect(mqtt.PUBLISH, topic="will", payload=b"gone", props=[(mqtt.CONTENT_TYPE, "t")])
 
 
