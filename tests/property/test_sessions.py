@@ -1,0 +1,48 @@
+"""Sessions, queues, the log and its store on a random walk; FOREBAY_WALKS=N walks N times as often."""
+
+import os
+
+import pytest
+
+from tests.property.walk import Walk
+
+WALKS = int(os.environ.get("FOREBAY_WALKS", "1"))
+SEEDS = 40
+STEPS = 150
+KINDS: dict[str, set[str]] = {
+    "plain": set(),
+    "crashes": {"crashes"},
+    "failures": {"failures"},
+    "full": {"full"},
+    "expiry": {"expiry"},
+    "groups": {"groups"},
+    "groups and crashes": {"groups", "crashes"},
+    "all": {"groups", "crashes", "failures", "full", "expiry"},
+}
+
+
+def run(seed: int, kind: str) -> None:
+    on = KINDS[kind]
+    walk = Walk(
+        seed,
+        crashes="crashes" in on,
+        failures="failures" in on,
+        full="full" in on,
+        expiry="expiry" in on,
+        groups="groups" in on,
+    )
+    try:
+        for _ in range(STEPS):
+            walk.step()
+            walk.audit()
+        walk.finish()
+    except Exception as error:
+        error.add_note(f"walk {kind!r} seed {seed}, step {len(walk.steps)}: {' '.join(walk.steps[-12:])}")
+        raise
+
+
+@pytest.mark.timeout(60 + 30 * WALKS)
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_nothing_acknowledged_is_lost(kind: str) -> None:
+    for seed in range(SEEDS * WALKS):
+        run(seed, kind)
