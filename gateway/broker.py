@@ -104,6 +104,9 @@ class Broker:
         await self._drain()
         control.close()
         self._close_store()
+        if self._pump.fatal:
+            self._log.error(f"{self._pump.fatal}: the next start salvages what can be read")
+            return 1
         return 0
 
     async def _start(self) -> ControlServer:
@@ -174,9 +177,13 @@ class Broker:
     def _after_turn(self, now: int) -> None:
         self._pump.run(now)
         self._admission.run()
+        if self._pump.fatal:
+            self._stopping.set()
         wake = self._router.wake_at()
         if wake and wake < self._due:
             self._arm(wake, self.now())
+        for line in self._router.take_alarms():
+            self._log.warning(line)
         for line in self._router.take_log():
             self._log.noise(_kind(line), line)
 

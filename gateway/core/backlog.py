@@ -251,7 +251,7 @@ def lost(core: Core, b: Backlog, segment: Segment, now: i64) -> None:
         return
     size: i64 = b.bytes * n // b.count if b.count else 0
     core.ledger.drop(b.sid, DAMAGED, n)
-    core.log.append(f"{n} messages of {owner_name(b)} are lost: segment {segment.id} of the log is damaged")
+    core.alarms.append(f"{n} messages of {owner_name(b)} are lost: segment {segment.id} of the log is damaged")
     release(core, b, segment, n, size, now)
 
 

@@ -26,7 +26,7 @@ from gateway.core.wills import publish_will
 
 def load(core: Core, snapshot: Snapshot, now: int) -> None:
     """All but what needs records of the log: finish() does that once needed segments were read."""
-    core.log.extend(snapshot.damage)
+    core.alarms.extend(snapshot.damage)
     core.ledger.load(snapshot.counters)
     load_sessions(core, snapshot)
     load_states(core, snapshot)
@@ -46,7 +46,7 @@ def load_sessions(core: Core, snapshot: Snapshot) -> None:
             try:
                 _, plain = split_share(client_id)
             except ValueError:
-                core.log.append(f"stored group {client_id!r} is not a shared subscription: left out")
+                core.alarms.append(f"stored group {client_id!r} is not a shared subscription: left out")
                 continue
             g = new_group(core, sid, client_id, plain)
             g.backlog = b
@@ -70,7 +70,7 @@ def load_states(core: Core, snapshot: Snapshot) -> None:
         try:
             state = unpack_state(data)
         except Corrupt:
-            core.log.append(f"stored state of session {sid} is damaged: all that the log holds for it is sent again")
+            core.alarms.append(f"stored state of session {sid} is damaged: all that the log holds for it is sent again")
             continue
         b.cursor = state.cursor
         b.ahead = set(state.ahead)
@@ -172,7 +172,7 @@ def load_retained(core: Core, snapshot: Snapshot, now: int) -> None:
         try:
             m = read_message(Reader(data))
         except Corrupt:
-            core.log.append(f"retained message of {topic} is damaged: left out")
+            core.alarms.append(f"retained message of {topic} is damaged: left out")
             continue
         if m.deadline and m.deadline <= now:
             core.commit.retained[topic] = None
@@ -200,7 +200,7 @@ def load_wills(core: Core, snapshot: Snapshot, now: int) -> None:
         try:
             w, at = unpack_will(data)
         except Corrupt:
-            core.log.append(f"stored will of {client_id} is damaged: left out")
+            core.alarms.append(f"stored will of {client_id} is damaged: left out")
             core.will_row(client_id, None)
             continue
         s = core.sessions.get(client_id)
@@ -218,7 +218,7 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
     for id, data in rows:
         read[id] = entries(core, id, data)
         if read[id] is None:
-            core.log.append(f"segment {id} of the log is damaged")
+            core.alarms.append(f"segment {id} of the log is damaged")
     for b, id in core.half:
         count_half(b, core.segments[id], read.get(id))
     for owner_session, packet_id, owner, seq in core.sent_loads:

@@ -176,7 +176,7 @@ class Router:
         if core.error_since:
             core.error_since = 0
             core.store_error = ""
-            core.log.append("the store works again")
+            core.alarms.append("the store works again")
         written(core, commit, now)
         touched: list[Client] = []
         last: PendingAck | None = None
@@ -310,7 +310,14 @@ class Router:
             if c.parked is None:
                 core.unblock(c)
 
+    def take_alarms(self) -> list[str]:
+        """What an operator should know: trouble with the disk, messages lost, and their end."""
+        alarms = self.core.alarms
+        self.core.alarms = []
+        return alarms
+
     def take_log(self) -> list[str]:
+        """What peers cause, at any rate."""
         log = self.core.log
         self.core.log = []
         return log

@@ -111,6 +111,7 @@ class Core:
         self.parked: list[Client] = []
         self.reads: list[tuple[int, list[int]]] = []
         self.log: list[str] = []
+        self.alarms: list[str] = []
         # the log
         self.next_seq: i64 = 1
         self.next_sid: int = 1

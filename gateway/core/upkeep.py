@@ -86,10 +86,10 @@ def check_disk(core: Core, now: i64) -> None:
         if core.full_since:
             core.full_since = 0
             core.evict_from = 0
-            core.log.append("the store is below its budget again")
+            core.alarms.append("the store is below its budget again")
     elif not core.full_since:
         core.full_since = now
-        core.log.append(f"the store has reached its budget of {budget} bytes: publishers are pushed back")
+        core.alarms.append(f"the store has reached its budget of {budget} bytes: publishers are pushed back")
     elif now - core.full_since >= core.limits.push_back_ms and now >= core.evict_at:
         evict(core, budget // EVICT_SHARE, now)
     if core.error_since:
@@ -115,7 +115,7 @@ def evict(core: Core, size: i64, now: i64) -> None:
         core.evict_from = 0
         return
     core.evict_from = ids[-1]
-    core.log.append(f"the store is full: the oldest messages ({len(ids)} segments of the log) are dropped")
+    core.alarms.append(f"the store is full: the oldest messages ({len(ids)} segments of the log) are dropped")
     request(core, Reading(None, ids, EVICTED))
 
 
@@ -126,7 +126,7 @@ def failed(core: Core, text: str, now: i64) -> None:
     flying.retry_at = now + 500
     if not core.error_since:
         core.error_since = now
-        core.log.append(f"the store fails: {text}")
+        core.alarms.append(f"the store fails: {text}")
     core.store_error = text
     flying.submitted = False
     if not flying.waits_since:
@@ -146,7 +146,7 @@ def abandon_late(core: Core, now: i64) -> None:
 
 def abandon(core: Core, commit: Commit, now: i64) -> None:
     """Held for too long: these publishes are refused (v5) or their connections closed (3.1.1), counted as ``disk``."""
-    core.log.append(f"{len(commit.acks)} publishes could not be stored: given back to their publishers")
+    core.alarms.append(f"{len(commit.acks)} publishes could not be stored: given back to their publishers")
     acks = [a for a in commit.acks if not a.done]
     commit.acks = []
     segment = commit.segment

@@ -8,6 +8,7 @@ from typing import Final
 Connect = Callable[[], sqlite3.Connection]
 
 PAGE_BYTES: Final = 4096
+DAMAGED: Final = "database damaged"  # how such a reason begins
 # a net only: the writer checkpoints earlier, between two commits instead of inside one
 _AUTOCHECKPOINT_PAGES: Final = 4096
 _WAL_KEPT_BYTES: Final = 8 * 1024 * 1024  # a log file that one huge commit blew up is cut back to this
@@ -66,6 +67,6 @@ def one_line(error: BaseException) -> str:
     if code == sqlite3.SQLITE_FULL:
         return f"disk full: {text}"
     if is_corrupt(error):
-        return f"database damaged: {text}"
+        return f"{DAMAGED}: {text}"
     name = getattr(error, "sqlite_errorname", "")
     return f"{text} ({name})" if name else text

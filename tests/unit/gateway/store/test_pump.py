@@ -12,7 +12,7 @@ from gateway.log import Log
 from gateway.mqtt import packets
 from gateway.mqtt.decode import Decoder
 from gateway.store.clock import KEY_BOOT_ID, KEY_GATEWAY_MS, boottime_ms
-from gateway.store.pump import STAMP_MS, StorePump
+from gateway.store.pump import STAMP_ALONE, STAMP_MS, StorePump
 from gateway.store.sqlite import Store
 from tests import wire_format as mqtt
 
@@ -119,5 +119,16 @@ async def test_a_store_in_trouble_is_told_once_and_tried_again(tmp_path: Path) -
     assert "disk full" in str(rig.router.status(rig.now())["store"])
     rig.store._min_free_bytes = 0
     await rig.until(lambda: rig.router.core.segments != {} and rig.pump.idle)
-    assert rig.router.take_log()[0].startswith("the store fails: disk full")
+    assert rig.router.take_alarms()[0].startswith("the store fails: disk full")
+    await rig.close()
+
+
+async def test_a_damaged_database_is_the_end_of_this_run(tmp_path: Path) -> None:
+    """Trying again is in vain; the next start salvages."""
+    rig = Rig(tmp_path)
+    await rig.until(lambda: rig.store.stats().commits > 0 and rig.pump.idle)
+    rig.pump._done(STAMP_ALONE, "disk full: database or disk is full")
+    assert rig.pump.fatal == ""
+    rig.pump._done(STAMP_ALONE, "database damaged: database disk image is malformed")
+    assert rig.pump.fatal.startswith("database damaged")
     await rig.close()
