@@ -26,7 +26,7 @@ def may_hold(core: Core, targets: list[Target]) -> bool:
         return False
     for t in targets:
         s = t.owner
-        if s is None or s.slow or t.qos != 1:
+        if s is None or s.slow or t.qos == 0:
             return False
         c = s.client
         b = s.backlog
