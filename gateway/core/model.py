@@ -236,6 +236,12 @@ class Client:
         self.out_bytes = 0
         return data
 
+    def unpark(self) -> Packet | None:
+        """What it was blocked by, to be tried again; a call, since trying may park it again."""
+        p = self.parked
+        self.parked = None
+        return p
+
     def jammed(self) -> bool:
         """Congested or gone; a call, since every sending may change it."""
         return self.congested or self.closing

@@ -302,8 +302,7 @@ class Router:
         waiting = core.parked
         core.parked = []
         for c in waiting:
-            p = c.parked
-            c.parked = None
+            p = c.unpark()
             if p is None or c.closed or c.closing:
                 continue
             self.on_packet(c, p, now)
