@@ -154,6 +154,15 @@ def test_a_session_that_was_connected_at_the_crash_expires_after_it(peer: Peer) 
     assert peer.connect("long", clean=False).connack.session_present
 
 
+def test_a_session_lowered_to_zero_ends_at_the_crash(peer: Peer) -> None:
+    """The client resumed it with expiry 0: with the connection it is over [MQTT-3.1.2.11.2]."""
+    peer.connect("s", expiry=100).disconnect()
+    again = peer.connect("s", clean=False, expiry=0)
+    assert again.connack.session_present
+    peer.restart()
+    assert not peer.connect("s", clean=False).connack.session_present
+
+
 @pytest.mark.parametrize(("before", "after"), [(4, 5), (5, 4), (3, 5)])
 def test_a_session_moves_between_versions(peer: Peer, before: int, after: int) -> None:
     """Subscriptions and queue are kept when the client comes back with another protocol version [MQTT-3.1.2-5]."""

@@ -46,6 +46,16 @@ def test_the_granted_qos_of_the_member_counts(peer: Peer) -> None:
     client.expect("PUBLISH", payload=b"x", qos=0)
 
 
+@pytest.mark.parametrize("expiry", [None, 1000])
+@pytest.mark.parametrize("flag", [False, True])
+def test_the_options_of_the_member_count(peer: Peer, flag: bool, expiry: int | None) -> None:
+    """Retain As Published and the identifier are the member's own [MQTT-3.3.1-12], [MQTT-3.3.1-13]."""
+    client = peer.connect("a", expiry=expiry)
+    client.subscribe(f"$share/g/{peer.topic}", qos=1, as_published=flag, identifier=12)
+    peer.connect("p").put(peer.topic, b"x", retain=True)
+    client.take(payload=b"x", retain=flag, props={"subscription_identifier": [12]})
+
+
 def test_connected_members_come_first(peer: Peer) -> None:
     """Nothing waits for one that is away while another is there."""
     member(peer, "away").disconnect()

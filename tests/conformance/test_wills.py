@@ -176,10 +176,11 @@ def test_a_cancelled_will_stays_cancelled_after_a_restart(peer: Peer) -> None:
     watch(peer).expect_nothing()
 
 
-def test_a_crash_of_the_broker_sends_the_will_of_a_persistent_session(peer: Peer) -> None:
+@pytest.mark.parametrize(("expiry", "delay"), [(100, 1), (100, 0), (0, 0)])
+def test_a_crash_of_the_broker_sends_the_will(peer: Peer, expiry: int, delay: int) -> None:
     """It closed the connection, and the client may never come back; exactly one is sent [MQTT-3.1.2-8]."""
     watch(peer).disconnect()
-    mortal(peer, clean=False, expiry=100, will={"will_delay_interval": 1})
+    mortal(peer, clean=False, expiry=expiry, will={"will_delay_interval": delay})
     peer.restart()
     peer.advance(1.5)
     watcher = watch(peer)
