@@ -13,8 +13,8 @@ from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_ack, encode_publish
 from gateway.mqtt.packets import PUBREL, V5
 
-ID_BLOCK: Final = 1024
-ID_SLACK: Final = 512
+ID_BLOCK: Final = 4096
+ID_SLACK: Final = 1024  # left when the next block is asked for: more than go out during a commit
 
 
 def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
@@ -180,9 +180,7 @@ def reserve_ids(core: Core, s: Session) -> None:
     if s.id_wanted - s.next_id < ID_SLACK:
         s.id_wanted = s.next_id + ID_BLOCK
         core.dirty_session(s)
-        urgent = core.commit.urgent
         core.wait(IDS, None, s, s.id_wanted, b"")
-        core.commit.urgent = urgent
 
 
 def take_id(core: Core, s: Session) -> i64:
