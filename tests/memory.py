@@ -13,9 +13,7 @@ from gateway.core.router import Router
 from gateway.mqtt.errors import PacketError
 from gateway.settings import Sources, load
 
-WAIT_MS_MAX = (
-    100  # a test that waits for a packet lets so much gateway time pass: what is due later must not hide in it
-)
+WAIT_MS_MAX = 100  # gateway time that waiting for a packet may take: what is due later must not hide in it
 
 
 @final
