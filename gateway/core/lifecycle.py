@@ -87,7 +87,7 @@ def expiry_of(core: Core, p: Connect) -> tuple[int, int]:
     least = 0
     if not p.clean_start:
         for pattern, seconds in limits.min_session_expiry:
-            if fnmatchcase(p.client_id, pattern):
+            if fnmatchcase(p.client_id, pattern.replace("[", "[[]")):  # only * and ? are special
                 least = seconds
                 break
     if p.version != V5:
