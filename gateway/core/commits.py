@@ -142,6 +142,7 @@ def take_batch(core: Core, now: i64) -> Batch | None:
     close(core, open, now)
     if open.idle() and not (open.lazy_at and now >= open.lazy_at):
         open.urgent = False  # all that it was for has been acknowledged meanwhile
+        open.acks.clear()
         return None
     core.flying = open
     core.commit = Commit(open.number + 1)
@@ -154,7 +155,12 @@ def close(core: Core, open: Commit, now: i64) -> None:
     """Make the segment of the messages that somebody still needs."""
     if core.hold and open.messages:
         draw(core, open)
-    messages = [m for m in open.messages if m.missing]
+    messages: list[Message] = []
+    for m in open.messages:
+        if m.missing:
+            messages.append(m)
+        else:
+            open.bytes -= m.size + 32
     open.messages = messages
     if not messages:
         return

@@ -19,15 +19,18 @@ RATE_MS: Final = 100
 
 
 def may_hold(core: Core, targets: list[Target]) -> bool:
-    """Every target can answer within the window: connected, nothing on disk ahead, room, and not known as slow."""
+    """For a message of QoS 1: every target can answer within the window.
+
+    It is connected, has nothing on disk ahead and room, and is not known as slow.
+    """
     limits = core.limits
     window_ms: i64 = limits.commit_window_ms
     if window_ms == 0 or core.hold_bytes >= limits.hold_bytes_max or core.error_since:
         return False
     for t in targets:
         s = t.owner
-        if s is None or s.slow or t.qos != 1:
-            return False
+        if s is None or s.slow or t.qos == 0 or (t.qos == 2 and limits.upgrade_qos):
+            return False  # a QoS 2 delivery has its own way to the disk
         c = s.client
         b = s.backlog
         if c is None or b is None or not b.live or not c.connected or c.congested or s.staged or s.resend:
