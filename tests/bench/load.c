@@ -1,145 +1,76 @@
 /* The load of the benchmark: one process that keeps a broker busy and counts what comes out of it.
  *
- *   load run PORT QOS PUBLISHERS SUBSCRIBERS PAYLOAD WINDOW AHEAD WARM_MS RUN_MS BROKER_PID
- *   load relay SUBSCRIBERS          no broker at all: hands bytes on, to show how much the load itself can do
+ *   load run KEY=VALUE ...      the keys are in main()
+ *   load idle port=N connections=N subscriptions=0|1      opens them, prints "ready", holds them until its standard input ends
+ *   load relay SUBSCRIBERS      no broker at all: hands bytes on, to show how much the load itself can do
  *
- * All frames of a run have one size, so QoS 0 is counted by bytes. WINDOW: QoS 1 publishes in flight for each publisher.
- * AHEAD: messages sent and not yet received by the slowest subscriber, so that no broker is driven into dropping; at the
- * end every message must have arrived.
+ * All frames of a run have one size, so QoS 0 at full speed is counted by bytes. window: QoS 1 publishes in flight for
+ * each publisher. ahead: messages sent and not yet received by the slowest fast collector, so that no broker is driven
+ * into dropping; at the end every message must have arrived and every publish must be acknowledged. With rate the load
+ * is paced: it spins, and latencies count from the time a message was due.
  */
-#define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "wire.h"
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+#include <sys/resource.h>
 
-enum { READ = 1 << 18, LIMIT = 512 };
+enum { READ = 1 << 18, LIMIT = 512, MARKS = 1024 };
+enum kind { FAST, SLOW, PUBLISHER };
 struct peer {
-    int fd, publisher, used, blocked;
-    unsigned char *block;   /* publisher: its frames, packet ids 1 to 65535 */
-    uint64_t sent, bytes;   /* bytes sent (publisher), bytes received */
-    unsigned char *part;    /* subscriber at QoS 1: the frame that is not whole yet */
+    int fd, kind, number;
+    unsigned char *block;             /* publisher: its frames, each with a packet id of its own */
+    uint64_t planned, sent, bytes;    /* frames to send, bytes sent, bytes received */
+    unsigned char *part;              /* collector: the frame that is not whole yet */
     unsigned char *acks;
     size_t acks_at, acks_end;
+    struct { double due; size_t end; } mark[MARKS]; /* slow collector: acks up to end leave when due; a ring */
+    unsigned mark_at, mark_end;
 };
 static struct peer peers[LIMIT];
 static unsigned char buffer[READ];
-static size_t frame, block_frames;
-static int qos, publishers, subscribers;
-static uint64_t window, ahead;
+static struct latencies delivery, puback;
+static size_t frame, id_at, block_frames;
+static double port, pid, qos = 1, publishers, collectors, slow, away, persistent, resume, payload = 64, window = 20;
+static double ahead = 800, rate, warm_ms = 300, run_ms = 1000, messages, slow_ms = 100, connections, subscriptions;
+static const char *name = "load";
+static double begin, t0, t1;
 
-static void die(const char *why) {
-    fprintf(stderr, "load: %s (%s)\n", why, strerror(errno));
-    exit(1);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-static double cpu_s(int pid) {
-    char path[64], text[1024], *at;
-    unsigned long user, kernel;
-    if (!pid) return 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file || !fgets(text, sizeof text, file) || !(at = strrchr(text, ')'))) die("the broker is gone");
-    fclose(file);
-    sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
-    return (double)(user + kernel) / sysconf(_SC_CLK_TCK);
-}
-
-static void send_all(int fd, const void *data, size_t size) {
-    for (size_t at = 0; at < size;) {
-        ssize_t put = send(fd, (const char *)data + at, size - at, MSG_NOSIGNAL);
-        if (put <= 0) die("send");
-        at += put;
-    }
-}
-
-static void read_all(int fd, unsigned char *data, size_t size) {
-    for (size_t at = 0; at < size;) {
-        ssize_t got = recv(fd, data + at, size - at, 0);
-        if (got <= 0) die("closed in the handshake");
-        at += got;
-    }
-}
-
-static int dial(int port, const char *id) {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    unsigned char connect_packet[64] = {0x10, 0, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0}, answer[4];
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to)) die("connect");
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    connect_packet[13] = strlen(id);
-    memcpy(connect_packet + 14, id, strlen(id));
-    connect_packet[1] = 12 + strlen(id);
-    send_all(fd, connect_packet, 14 + strlen(id));
-    read_all(fd, answer, 4);
-    if (answer[0] != 0x20 || answer[3]) die("no CONNACK of code 0");
-    return fd;
-}
-
-static void subscriber(struct peer *peer, int port, int number) {
-    char id[24];
-    unsigned char packet[] = {0x82, 13, 0, 1, 0, 8, 'l', 'o', 'a', 'd', '/', 't', '/', '+', qos}, answer[5];
-    snprintf(id, sizeof id, "sub%03d", number);
-    peer->fd = dial(port, id);
-    send_all(peer->fd, packet, sizeof packet);
-    read_all(peer->fd, answer, 5);
-    if (answer[0] != 0x90 || answer[4] != qos) die("no SUBACK of that QoS");
-    peer->part = calloc(1, frame);
-    peer->acks = malloc(READ);
-}
-
-static void publisher(struct peer *peer, int port, int number, size_t payload) {
-    char id[24], topic[24];
-    snprintf(id, sizeof id, "pub%03d", number);
-    snprintf(topic, sizeof topic, "load/t/%03d", number);
-    peer->fd = dial(port, id);
-    peer->publisher = 1;
-    peer->block = malloc(block_frames * frame);
-    size_t body = 2 + strlen(topic) + (qos ? 2 : 0) + payload;
-    for (size_t i = 0; i < block_frames; i++) {
-        unsigned char *at = peer->block + i * frame;
-        *at++ = 0x30 | qos << 1;
-        if (body > 127) *at++ = (body & 127) | 128, *at++ = body >> 7;
-        else *at++ = body;
-        *at++ = 0, *at++ = strlen(topic);
-        memcpy(at, topic, strlen(topic)), at += strlen(topic);
-        if (qos) *at++ = (i + 1) >> 8, *at++ = (i + 1) & 255;
-        memset(at, 'x', payload);
-    }
-}
-
-/* Messages that the slowest subscriber has got. */
 static uint64_t received(void) {
     uint64_t least = UINT64_MAX;
-    for (int i = 0; i < subscribers; i++)
+    for (int i = 0; i < collectors; i++)
         if (peers[i].bytes / frame < least) least = peers[i].bytes / frame;
-    return least;
+    return collectors ? least : 0;
 }
 
-static void feed(struct peer *peer, uint64_t done, uint64_t total_sent, int stopping) {
-    uint64_t mine = (peer->sent + frame - 1) / frame, share = 0;
-    if (!stopping && total_sent < done + ahead) {
-        share = (done + ahead - total_sent + publishers - 1) / publishers;
-        if (!qos && share < ahead / publishers / 4) share = 0; /* in runs, not one for one */
-        if (qos) {
-            uint64_t flying = mine - peer->bytes / 4;
-            if (share > window - flying) share = window - flying;
-        }
+static double due_at(const struct peer *peer, uint64_t index) {
+    return begin + (index * publishers + peer->number) / rate;
+}
+
+/* Frames that this publisher may send on top of what it has planned. */
+static uint64_t share_of(struct peer *peer, double t, uint64_t done, uint64_t total) {
+    double share = 1e9;
+    if (messages && (share = ceil((messages - total) / publishers)) <= 0) return 0;
+    if (rate) {
+        double due = floor((t - begin) * rate / publishers - peer->number / publishers) + 1 - peer->planned;
+        return due < 0 ? 0 : due < share ? due : share;
     }
-    uint64_t size = (mine + share) * frame - peer->sent;
+    if (collectors) {
+        double room = ceil((double)(done + ahead - total) / publishers);
+        if (total >= done + ahead) room = 0;
+        if (!qos && room < ahead / publishers / 4) room = 0; /* in runs, not one for one */
+        if (room < share) share = room;
+    }
+    if (qos && share > window - (peer->planned - peer->bytes / 4)) share = window - (peer->planned - peer->bytes / 4);
+    return share;
+}
+
+static void feed(struct peer *peer, double t, uint64_t done, uint64_t *total, int stopping) {
+    uint64_t share = stopping ? 0 : share_of(peer, t, done, *total);
+    for (uint64_t i = 0; rate && i < share; i++) {
+        double due = due_at(peer, peer->planned + i);
+        memcpy(peer->block + (peer->planned + i) % block_frames * frame + frame - (size_t)payload, &due, sizeof due);
+    }
+    peer->planned += share, *total += share;
+    uint64_t size = peer->planned * frame - peer->sent;
     while (size) {
         size_t at = peer->sent % (block_frames * frame), chunk = block_frames * frame - at;
         if (chunk > size) chunk = size;
@@ -151,17 +82,23 @@ static void feed(struct peer *peer, uint64_t done, uint64_t total_sent, int stop
     }
 }
 
-static void flush_acks(struct peer *peer) {
-    while (peer->acks_at < peer->acks_end) {
-        ssize_t put = send(peer->fd, peer->acks + peer->acks_at, peer->acks_end - peer->acks_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+static void flush_acks(struct peer *peer, double t) {
+    size_t end = peer->acks_end;
+    if (peer->kind == SLOW) {
+        while (peer->mark_at != peer->mark_end && peer->mark[peer->mark_at % MARKS].due <= t) peer->mark_at++;
+        end = peer->mark_at == 0 ? 0 : peer->mark[(peer->mark_at - 1) % MARKS].end;
+    }
+    while (peer->acks_at < end) {
+        ssize_t put = send(peer->fd, peer->acks + peer->acks_at, end - peer->acks_at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (put < 0 && errno == EAGAIN) return;
-        if (put <= 0) die("the broker closed a subscriber");
+        if (put <= 0) die("the broker closed a collector");
         peer->acks_at += put;
     }
-    peer->acks_at = peer->acks_end = 0;
+    if (peer->acks_at == peer->acks_end) peer->acks_at = peer->acks_end = peer->mark_at = peer->mark_end = 0;
 }
 
-static void acknowledge(struct peer *peer, const unsigned char *data, size_t size, size_t id_at) {
+/* Walk the frames of what was read: acknowledge them, note how long they took. */
+static void walk(struct peer *peer, const unsigned char *data, size_t size, double t) {
     for (size_t i = 0; i < size;) {
         size_t have = (peer->bytes + i) % frame, take = frame - have;
         const unsigned char *whole = data + i;
@@ -171,77 +108,142 @@ static void acknowledge(struct peer *peer, const unsigned char *data, size_t siz
             whole = peer->part;
         }
         i += take;
-        if (have + take < frame) return;
-        if ((whole[0] & 0xf6) != 0x32) die("not the frame that was sent");
+        if (have + take < frame) break;
+        if ((whole[0] & 0xf6) != (qos ? 0x32 : 0x30)) die("not the frame that was sent");
+        if (rate && peer->kind == FAST && t0 && !t1) {
+            double due;
+            memcpy(&due, whole + frame - (size_t)payload, sizeof due);
+            if (due >= t0) note(&delivery, t - due);
+        }
+        if (!qos) continue;
         if (peer->acks_end + 4 > READ) die("the broker does not take acknowledgements");
         unsigned char *ack = peer->acks + peer->acks_end;
         ack[0] = 0x40, ack[1] = 2, ack[2] = whole[id_at], ack[3] = whole[id_at + 1];
         peer->acks_end += 4;
     }
-}
-
-static void take(struct peer *peer, size_t id_at) {
-    ssize_t got = recv(peer->fd, buffer, READ, MSG_DONTWAIT);
-    if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) die("the broker closed a connection");
-    if (!peer->publisher) {
-        size_t into = peer->bytes % frame;
-        if (!qos && (!into || frame - into < (size_t)got) && buffer[into ? frame - into : 0] != 0x30)
-            die("not the frame that was sent");
-        if (qos) acknowledge(peer, buffer, got, id_at), flush_acks(peer);
+    if (peer->kind != SLOW) return;
+    if (peer->acks_at > READ / 2) { /* the ring of marks counts from the start of acks */
+        memmove(peer->acks, peer->acks + peer->acks_at, peer->acks_end - peer->acks_at);
+        for (unsigned i = peer->mark_at ? peer->mark_at - 1 : 0; i != peer->mark_end; i++)
+            peer->mark[i % MARKS].end -= peer->acks_at < peer->mark[i % MARKS].end ? peer->acks_at : peer->mark[i % MARKS].end;
+        peer->acks_end -= peer->acks_at, peer->acks_at = 0;
     }
-    peer->bytes += got;
+    if (peer->mark_end - peer->mark_at == MARKS - 1) peer->mark_end--; /* together with the one before, later */
+    peer->mark[peer->mark_end % MARKS].due = t + slow_ms / 1e3;
+    peer->mark[peer->mark_end++ % MARKS].end = peer->acks_end;
 }
 
-static int run(char **a) {
-    int port = atoi(a[0]), pid = atoi(a[9]), count;
-    size_t payload = atoi(a[4]);
-    qos = atoi(a[1]), publishers = atoi(a[2]), subscribers = atoi(a[3]), window = atoi(a[5]), ahead = atoi(a[6]);
-    double warm = atoi(a[7]) / 1e3, length = atoi(a[8]) / 1e3;
-    size_t body = 2 + 10 + (qos ? 2 : 0) + payload;
-    frame = body + (body > 127 ? 3 : 2);
-    block_frames = qos ? 65535 : (1 << 18) / frame;
-    count = publishers + subscribers;
-    int poll = epoll_create1(0);
+static void take(struct peer *peer) {
+    ssize_t got;
+    do { /* edge triggered: read until a read comes back short */
+        got = recv(peer->fd, buffer, READ, MSG_DONTWAIT);
+        if (got < 0 && errno == EAGAIN) return;
+        if (got <= 0) die("the broker closed a connection");
+        double t = now();
+        if (peer->kind == PUBLISHER) {
+            for (uint64_t k = peer->bytes / 4; rate && t0 && !t1 && k < (peer->bytes + got) / 4; k++)
+                if (due_at(peer, k) >= t0) note(&puback, t - due_at(peer, k));
+        } else if (qos || rate) {
+            walk(peer, buffer, got, t);
+        } else {
+            size_t into = peer->bytes % frame;
+            if ((!into || frame - into < (size_t)got) && buffer[into ? frame - into : 0] != 0x30)
+                die("not the frame that was sent");
+        }
+        peer->bytes += got;
+        if (peer->kind != PUBLISHER && qos) flush_acks(peer, t);
+    } while (got == READ);
+}
+
+static int assemble(int poll) {
+    char id[48];
+    int count = collectors + slow + publishers;
+    if (count > LIMIT) die("too many clients");
+    for (int i = 0; i < away; i++) {
+        snprintf(id, sizeof id, "%s-away%03d", name, i);
+        int fd = dial(port, id, 1);
+        subscribe(fd, name, qos);
+        send_all(fd, "\xe0\x00", 2);
+        close(fd);
+    }
     for (int i = 0; i < count; i++) {
-        if (i < subscribers) subscriber(&peers[i], port, i);
-        else publisher(&peers[i], port, i - subscribers, payload);
-        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = &peers[i]};
-        epoll_ctl(poll, EPOLL_CTL_ADD, peers[i].fd, &event);
+        struct peer *peer = &peers[i];
+        peer->kind = i < collectors ? FAST : i < collectors + slow ? SLOW : PUBLISHER;
+        peer->number = i - (peer->kind == PUBLISHER ? collectors + slow : 0);
+        snprintf(id, sizeof id, "%s-%s%03d", name, peer->kind == PUBLISHER ? "pub" : resume ? "away" : "col", peer->number);
+        peer->fd = dial(port, id, peer->kind != PUBLISHER && (persistent || resume));
+        if (peer->kind == PUBLISHER) {
+            peer->block = frames_of(name, peer->number, qos, payload, frame, block_frames);
+        } else {
+            if (!resume) subscribe(peer->fd, name, qos);
+            peer->part = calloc(1, frame);
+            peer->acks = malloc(READ);
+        }
+        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = peer};
+        epoll_ctl(poll, EPOLL_CTL_ADD, peer->fd, &event);
     }
-    double begin = now(), t0 = 0, t1 = 0, cpu0 = 0, cpu1 = 0;
-    uint64_t got0 = 0, got1 = 0, done = 0, last = 0;
-    double progress = begin;
+    return count;
+}
+
+static void show(double seconds, double count, double total, double cpu, double disk) {
+    printf("{\"seconds\": %.6f, \"messages\": %.0f, \"total\": %.0f, \"cpu_s\": %.3f, \"written\": %.0f", seconds, count,
+           total, cpu, disk);
+    const struct latencies *all[] = {&delivery, &puback};
+    for (int i = 0; i < 2; i++)
+        if (all[i]->count)
+            printf(", \"%s_us\": [%d, %d, %d]", i ? "puback" : "delivery", percentile(all[i], 50), percentile(all[i], 99),
+                   percentile(all[i], 99.9));
+    printf("}\n");
+}
+
+static int run(void) {
+    size_t body = 2 + strlen(name) + 6 + (qos ? 2 : 0) + payload;
+    frame = body + (body > 127 ? 3 : 2), id_at = frame - payload - 2, block_frames = qos ? 8192 : (1 << 18) / frame;
+    int poll = epoll_create1(0), count = assemble(poll), first = collectors + slow;
+    uint64_t base0 = 0, base1 = 0, last = 0, total = 0;
+    double cpu0 = 0, cpu1 = 0, disk0 = 0, disk1 = 0, progress = begin = now();
     for (;;) {
         double t = now();
-        uint64_t sent = 0;
-        done = received();
-        for (int i = subscribers; i < count; i++) sent += (peers[i].sent + frame - 1) / frame;
-        if (!t0 && t >= begin + warm) t0 = t, got0 = done, cpu0 = cpu_s(pid);
-        if (t0 && !t1 && t >= t0 + length) t1 = t, got1 = done, cpu1 = cpu_s(pid);
-        if (done != last) last = done, progress = t;
-        if (t1 && done >= sent) break;
-        if (t > progress + 10) {
-            fprintf(stderr, "load: %llu of %llu messages never came\n", (unsigned long long)(sent - done), (unsigned long long)sent);
+        uint64_t got = received(), acked = 0, base;
+        for (int i = first; i < count; i++) acked += peers[i].bytes / 4;
+        base = collectors ? got : acked;
+        if (!t0 && t >= begin + warm_ms / 1e3) t0 = t, base0 = base, cpu0 = cpu_s(pid), disk0 = written(pid);
+        if (t0 && !t1 && (messages ? base >= messages : t >= t0 + run_ms / 1e3))
+            t1 = t, base1 = base, cpu1 = cpu_s(pid), disk1 = written(pid);
+        if (got + acked != last) last = got + acked, progress = t;
+        if (t1 && (!collectors || got >= total) && (!qos || acked >= total)) break;
+        if (t > progress + 20) {
+            fprintf(stderr, "load: of %llu messages %llu came and %llu were acknowledged\n", (unsigned long long)total,
+                    (unsigned long long)got, (unsigned long long)acked);
             return 2;
         }
-        for (int i = subscribers; i < count; i++) feed(&peers[i], done, sent, t1 != 0);
+        for (int i = first; i < count; i++) feed(&peers[i], t, got, &total, t1 != 0);
+        for (int i = collectors; i < first; i++) flush_acks(&peers[i], t);
         struct epoll_event events[LIMIT];
-        int ready = epoll_wait(poll, events, LIMIT, 100);
+        int ready = epoll_wait(poll, events, LIMIT, rate ? 0 : slow ? 1 : 100);
         for (int i = 0; i < ready; i++) {
             struct peer *peer = events[i].data.ptr;
-            uint64_t before;
-            do { /* edge triggered: read until a read comes back short */
-                before = peer->bytes;
-                take(peer, frame - payload - 2);
-            } while (peer->bytes - before == READ);
-            if (!peer->publisher && qos) flush_acks(peer);
+            take(peer);
+            if (peer->kind == FAST && qos) flush_acks(peer, now());
         }
     }
-    double more = 0;
-    for (int i = 0; i < subscribers; i++) more += peers[i].bytes % frame;
-    printf("{\"seconds\": %.6f, \"messages\": %llu, \"cpu_s\": %.3f, \"total\": %llu, \"stray_bytes\": %.0f}\n", t1 - t0,
-           (unsigned long long)((got1 - got0) * subscribers), cpu1 - cpu0, (unsigned long long)done, more);
+    double times = collectors ? collectors : 1;
+    show(t1 - t0, (base1 - base0) * times, total * times, cpu1 - cpu0, disk1 - disk0);
+    return 0;
+}
+
+static int idle(void) {
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files), files.rlim_cur = files.rlim_max, setrlimit(RLIMIT_NOFILE, &files);
+    for (int i = 0; i < connections; i++) {
+        char id[48];
+        snprintf(id, sizeof id, "%s-idle%05d", name, i);
+        int fd = dial(port, id, 0);
+        if (subscriptions) subscribe(fd, id, 1);
+    }
+    puts("ready");
+    fflush(stdout);
+    while (getchar() != EOF) continue;
     return 0;
 }
 
@@ -268,8 +270,29 @@ static int relay(int outs) {
 }
 
 int main(int count, char **args) {
-    if (count == 12 && !strcmp(args[1], "run")) return run(args + 2);
+    const struct { const char *key; double *value; } keys[] = {
+        {"port", &port}, {"pid", &pid} /* of the broker, for its CPU and disk */, {"qos", &qos}, {"publishers", &publishers},
+        {"collectors", &collectors}, {"slow", &slow} /* collectors that acknowledge after slow_ms */, {"slow_ms", &slow_ms},
+        {"away", &away} /* persistent collectors that subscribe and leave */, {"persistent", &persistent} /* collectors */,
+        {"resume", &resume} /* collectors are those that were away */, {"payload", &payload}, {"window", &window},
+        {"ahead", &ahead}, {"rate", &rate} /* messages/s, 0 = all it can */, {"warm_ms", &warm_ms}, {"run_ms", &run_ms},
+        {"messages", &messages} /* end after so many instead of run_ms */, {"connections", &connections},
+        {"subscriptions", &subscriptions} /* idle: one for each connection */,
+    };
     if (count == 3 && !strcmp(args[1], "relay")) return relay(atoi(args[2]));
+    for (int i = 2; i < count; i++) {
+        char *value = strchr(args[i], '=');
+        size_t key = 0, length = value ? value - args[i] : 0;
+        if (length == 4 && !strncmp(args[i], "name", 4)) {
+            name = value + 1;
+            continue;
+        }
+        while (key < sizeof keys / sizeof *keys && (strncmp(args[i], keys[key].key, length) || keys[key].key[length])) key++;
+        if (!length || key == sizeof keys / sizeof *keys) return fprintf(stderr, "load: what is %s?\n", args[i]), 64;
+        *keys[key].value = atof(value + 1);
+    }
+    if (count > 2 && !strcmp(args[1], "run")) return run();
+    if (count > 2 && !strcmp(args[1], "idle")) return idle();
     fprintf(stderr, "load: see the head of load.c\n");
     return 64;
 }

@@ -1,0 +1,90 @@
+"""The figures as text: one line for each contestant, then the targets."""
+
+from typing import TextIO
+
+from tests.bench.measuring import Figures
+from tests.bench.targets import paired, verdicts
+from tests.bench.workloads import DURABILITY, GROUPS, MOSQUITTO, ROWS
+
+HEAD = f"{'':22}{'messages/s':>12}{'ratio':>8}{'CPU s/M':>9}{'ratio':>7}{'sysc/msg':>10}{'bytes/msg':>11}{'RSS MB':>8}"
+LATENCY_HEAD = f"{'delivered p50/p99':>20}{'PUBACK p50/p99':>18}"
+
+
+def _cell(value: float | None, shape: str, width: int) -> str:
+    return f"{value:{shape}}".rjust(width) if value is not None else "-".rjust(width)
+
+
+def _line(kind: str, one: Figures, base: Figures | None) -> str:
+    other = base if base is not one else None
+    ratio = paired(one["rates"], other["rates"]) if other else None
+    cpu = other["cpu_s_per_million"] / max(one["cpu_s_per_million"], 0.001) if other else None
+    line = f"  {kind:20}" + _cell(one["rate"], ",.0f", 12) + _cell(ratio, ".2f", 8)
+    line += _cell(one["cpu_s_per_million"], ".2f", 9) + _cell(cpu, ".2f", 7)
+    line += _cell(one.get("syscalls_each"), ".3f", 10) + _cell(one["written_each"], ",.0f", 11)
+    line += _cell(one["rss"] / 1e6, ".0f", 8)
+    for what, width in (("delivery_us", 20), ("puback_us", 18)):
+        if what in one:
+            line += f"{one[what][0]:,.0f} / {one[what][1]:,.0f}".rjust(width)
+    return line
+
+
+def show_rows(figures: Figures, out: TextIO) -> None:
+    group = ""
+    for row in ROWS:
+        found = figures["rows"].get(row.name)
+        if not found:
+            continue
+        if row.group != group:
+            group = row.group
+            print(f"\n{GROUPS[group]}\n{HEAD}{LATENCY_HEAD if group == 'paced' else ''}", file=out)
+        ceiling = figures["ceilings"].get(row.name)
+        print(f"{row.name}: {row.title}" + (f" (the load alone: {ceiling:,.0f})" if ceiling else ""), file=out)
+        for kind, one in found.items():
+            print(_line(kind, one, found.get(MOSQUITTO)), file=out)
+        if row.group in ("offline", "online") and row.name.endswith("20x20"):
+            for kind in found:
+                print(f"    {kind}: {DURABILITY[kind]}", file=out)
+
+
+def show_scale(figures: Figures, out: TextIO) -> None:
+    for kind, one in figures["scale"].get("connections", {}).items():
+        each = ", ".join(
+            f"{key.removesuffix('_bytes_each')}: {value:,.0f} bytes each"
+            for key, value in one.items()
+            if key.endswith("_bytes_each")
+        )
+        print(f"\nConnections, {kind}: RSS {one['idle_rss'] / 1e6:.1f} MB without clients; {each}", file=out)
+    for kind, one in figures["scale"].get("queued", {}).items():
+        print(
+            f"\n{one['count']:,} queued messages of 200 bytes, {kind}: filled at {one['fill_rate']:,.0f}/s"
+            f" ({one['written_each']:,.0f} bytes written for each), RSS {one['full_rss'] / 1e6:.0f} MB,"
+            f" {one['disk_each']:,.0f} bytes on disk for each,\n  first CONNACK after {one['start_s']:.2f} s with"
+            f" RSS {one['start_rss'] / 1e6:.0f} MB, drained at {one['drain_rate']:,.0f}/s; live p50 / p99"
+            f" {one['live_before_us'][0]:,} / {one['live_before_us'][1]:,} us before,"
+            f" {one['live_beside_us'][0]:,} / {one['live_beside_us'][1]:,} us beside it",
+            file=out,
+        )
+    gil = figures["gil"]
+    if gil:
+        print(
+            f"\nCommit of 1,000 messages: {gil['idle_ms']:.1f} ms (most {gil['idle_max_ms']:.1f}) beside an idle loop,"
+            f" {gil['saturated_ms']:.1f} ms (most {gil['saturated_max_ms']:.1f}) beside a saturated one",
+            file=out,
+        )
+
+
+def show(figures: Figures, out: TextIO) -> bool:
+    """Print everything; False when a target is missed."""
+    print(figures["title"], file=out)
+    show_rows(figures, out)
+    show_scale(figures, out)
+    if figures["interpreted"]:
+        print(f"\nnot compiled: {', '.join(figures['interpreted'])}", file=out)
+    found = verdicts(figures)
+    if found:
+        print("\nTargets", file=out)
+    for target, value in found:
+        sign = ">=" if target.least else "<="
+        print(f"  {'holds ' if target.held(value) else 'MISSED'} {target.text}: {value:,.2f} ({sign} {target.bound:g})",
+              file=out)  # fmt: skip
+    return all(target.held(value) for target, value in found)

@@ -1,0 +1,108 @@
+"""The figures that must hold, each with what it is taken from."""
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from tests.bench.workloads import FOREBAY, INTERPRETED, MOSQUITTO
+
+Figures = dict[str, Any]
+
+
+class Target(NamedTuple):
+    text: str
+    value: Callable[[Figures], float]  # KeyError or TypeError: not measured
+    bound: float
+    least: bool = True  # else the most
+
+    def held(self, value: float) -> bool:
+        return value >= self.bound if self.least else value <= self.bound
+
+
+def paired(ours: list[float], theirs: list[float]) -> float:
+    """The median ratio of runs that were neighbours in time: what slows the machine for a while slows both."""
+    return median(a / b for a, b in zip(ours, theirs, strict=False))
+
+
+def rate_ratio(figures: Figures, row: str, kind: str = FOREBAY, other_row: str = "", other: str = MOSQUITTO) -> float:
+    ours, theirs = figures["rows"][row][kind], figures["rows"][other_row or row][other]
+    return paired(ours["rates"], theirs["rates"])
+
+
+def cpu_ratio(figures: Figures, row: str) -> float:
+    found = figures["rows"][row]
+    return float(found[FOREBAY]["cpu_s_per_million"] / found[MOSQUITTO]["cpu_s_per_million"])
+
+
+def latency(figures: Figures, row: str, what: str, kind: str = FOREBAY) -> float:
+    """The 99th percentile, microseconds."""
+    return float(figures["rows"][row][kind][what][1])
+
+
+def _rate(row: str, bound: float, kind: str = FOREBAY) -> Target:
+    shown = f"{row} {kind} / mosquitto" if kind != FOREBAY else f"{row} rate / mosquitto"
+    return Target(shown, lambda f: rate_ratio(f, row, kind), bound)
+
+
+def _written(row: str, bound: float) -> Target:
+    return Target(
+        f"{row} bytes written for each message", lambda f: f["rows"][row][FOREBAY]["written_each"], bound, False
+    )
+
+
+def _paced(row: str) -> list[Target]:
+    return [
+        Target(f"{row} CPU / mosquitto", lambda f: cpu_ratio(f, row), 1.2, False),
+        Target(
+            f"{row} delivery p99 / mosquitto",
+            lambda f: latency(f, row, "delivery_us") / latency(f, row, "delivery_us", MOSQUITTO),
+            1.0,
+            False,
+        ),
+    ]
+
+
+def _rows() -> list[Target]:
+    rates = {"W1": 20, "W2": 30, "W3": 15, "W4/20": 3, "W4/200": 8, "W7": 1.0, "W8": 0.9}
+    return [
+        *(_rate(row, bound) for row, bound in rates.items()),
+        *(_rate(row, 2, INTERPRETED) for row in ("W1", "W2", "W3")),
+        _rate("off/50x200", 1.5),
+        Target("on/20x20 rate / M/20x20", lambda f: rate_ratio(f, "on/20x20", FOREBAY, "M/20x20", FOREBAY), 0.8),
+        _written("on/20x20", 20),
+        _written("W6/kept", 20),
+        Target("W6/kept PUBACK p99, us", lambda f: latency(f, "W6/kept", "puback_us"), 1000, False),
+        Target("slow rate / slow/0 rate", lambda f: rate_ratio(f, "slow", FOREBAY, "slow/0", FOREBAY), 0.9),
+        *_paced("W6/0"),
+        *_paced("W6/1"),
+    ]
+
+
+def _scale(name: str, text: str, key: str, bound: float, least: bool = False, unit: float = 1) -> Target:
+    return Target(text, lambda f: f["scale"][name][FOREBAY][key] / unit, bound, least)
+
+
+TARGETS: Final = [
+    *_rows(),
+    Target("commit of 1,000 messages, saturated / idle", lambda f: f["gil"]["ratio"], 5, False),
+    _scale("queued", "queued: RSS, MB", "full_rss", 150, unit=1e6),
+    _scale("queued", "queued: RSS after the start, MB", "start_rss", 150, unit=1e6),
+    _scale("queued", "queued: start to the first CONNACK, s", "start_s", 3),
+    _scale("queued", "queued: drained messages/s", "drain_rate", 30_000, True),
+    Target("queued: live p99 beside the drain, ms", lambda f: f["scale"]["queued"][FOREBAY]["live_beside_us"][1] / 1000,
+           20, False),
+    _scale("queued", "queued: disk bytes for each message", "disk_each", 400),
+    _scale("connections", "10,000 connections: bytes each", "10000_bytes_each", 6144),
+    _scale("connections", "RSS without clients, MB", "idle_rss", 40, unit=1e6),
+]  # fmt: skip
+
+
+def verdicts(figures: Figures) -> list[tuple[Target, float]]:
+    """The targets that were measured, with their values."""
+    found = []
+    for target in TARGETS:
+        try:
+            found.append((target, target.value(figures)))
+        except (KeyError, TypeError, IndexError):
+            continue
+    return found
