@@ -4,14 +4,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.commits import backlog_of, done, position, prune, settle_segment
+from gateway.core.commits import backlog_of, done, position, settle_segment, thin
 from gateway.core.ledger import DAMAGED
 from gateway.core.message import Message, Segment
-from gateway.core.model import SENT, Backlog, Delivery, Target
+from gateway.core.model import AHEAD_MAX, SENT, Backlog, Delivery, Target
 from gateway.core.record import Corrupt, Entry, StoredTarget, unpack_segment_records
 from gateway.core.state import Core, Reading
 
-AHEAD_MAX: Final = 4096  # settled out of order before the cursor is moved up
 READ_BYTES: Final = 262_144  # of segments read at once
 
 
@@ -85,6 +84,9 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
     else:
         b.restored.pop(seq, None)
         b.ahead.add(seq)
+    if len(b.ahead) > b.ahead_max:
+        thin(core, b)
+        b.ahead_max = max(AHEAD_MAX, 2 * len(b.ahead))
     segment = m.segment
     if segment is not None:
         release(core, b, segment, 1, m.size, now)
@@ -92,8 +94,6 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
     b.count -= 1
     b.bytes -= m.size
     done(core, m, b.sid)
-    if len(b.ahead) > AHEAD_MAX:
-        prune(core, b)
 
 
 def release(core: Core, b: Backlog, segment: Segment, n: int, size: i64, now: i64) -> None:

@@ -122,6 +122,27 @@ def prune(core: Core, b: Backlog) -> None:
         b.ahead = {seq for seq in b.ahead if seq > cursor}
 
 
+def thin(core: Core, b: Backlog) -> None:
+    """One message that is never acknowledged holds the cursor: keep of what is settled only what the log has."""
+    prune(core, b)
+    newest: i64 = core.next_seq
+    flying = core.flying
+    for messages in (flying.messages if flying is not None else [], core.commit.messages, list(core.hold)):
+        for m in messages:
+            newest = min(newest, m.seq)
+    spans = sorted([(segment.first, segment.last) for segment in core.segments.values()])
+    kept: set[int] = set()
+    at = 0
+    reach = 0  # spans overlap where messages were held back
+    for seq in sorted(b.ahead):
+        while at < len(spans) and spans[at][0] <= seq:
+            reach = max(reach, spans[at][1])
+            at += 1
+        if seq <= reach or seq >= newest:
+            kept.add(seq)
+    b.ahead = kept
+
+
 def fill_cursor(core: Core, b: Backlog, row: SessionState) -> None:
     prune(core, b)
     row.cursor = b.cursor

@@ -264,6 +264,8 @@ def end_session(core: Core, s: Session, now: i64) -> None:
     """The session is over: subscriptions go, what waited for it is dropped and counted."""
     session_ended(core, s, now)
     s.fresh = []
+    if core.parked:
+        core.retry = True  # its full queue may have held publishers back
     for filter in s.subscriptions:
         if filter not in core.groups:
             core.trie.remove(filter, s.sid)

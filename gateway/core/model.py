@@ -20,6 +20,8 @@ SENT: Final = 2
 RELEASING: Final = 3  # QoS 2: PUBREC received, its record on its way to the disk
 RELEASED: Final = 4  # QoS 2: PUBREL sent
 
+AHEAD_MAX: Final = 4096  # positions settled out of order before those that say nothing any more are looked for
+
 
 @final
 class Target:
@@ -96,6 +98,7 @@ class Backlog:
         self.loaded: i64 = cursor
         self.read_to: int = 0  # id of the last segment that was read
         self.ahead: set[int] = set()
+        self.ahead_max: int = AHEAD_MAX
         self.owed: dict[int, int] = {}  # segment id -> deliveries not settled
         self.held: dict[int, Delivery] = {}
         self.restored: dict[int, Delivery] = {}  # QoS 2 in flight before a crash, to go out again in their place

@@ -165,6 +165,8 @@ class Router:
             if s is not None:
                 pump(self.core, s, now)
                 pump_groups(self.core, s, now)
+                if self.core.parked:
+                    self.core.retry = True
 
     # in: the store
 
