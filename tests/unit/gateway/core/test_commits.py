@@ -1,0 +1,95 @@
+"""One commit: target sets once, retries as they were, only what somebody still needs."""
+
+from gateway.core.commits import pack_targets, take_batch
+from gateway.core.model import Session, Target
+from gateway.core.record import unpack_segment_records, unpack_segment_targets, unpack_state
+from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of
+
+
+def test_a_target_set_is_written_once_however_many_messages_it_has() -> None:
+    b = broker()
+    for name in ("one", "two"):
+        connect(b, name).subscribe("t/#", qos=1)
+    connect(b, "three").subscribe("t/b", qos=1)
+    publisher = connect(b, "p", clean=True)
+    b.hold()
+    publisher.publish("t/first", b"", 1)  # a commit of its own, under way
+    for topic in ("t/a", "t/b", "t/a", "t/c"):
+        publisher.publish(topic, b"x", 1)
+    b.release_one()
+    batch = b.submitted
+    assert batch is not None
+    _, _, _, sets = unpack_segment_targets(batch.targets)
+    assert sorted((s.messages, len(s.targets)) for s in sets) == [(1, 3), (3, 2)]
+    assert [e.message.topic for e in unpack_segment_records(batch.records)] == [b"t/a", b"t/b", b"t/a", b"t/c"]
+
+
+def test_a_commit_that_failed_is_tried_again_as_it_was() -> None:
+    b = broker()
+    client = connect(b, "s")
+    client.subscribe("t", qos=1)
+    publisher = connect(b, "p", clean=True)
+    b.hold()
+    publisher.publish("t", b"x", 1)
+    first = b.submitted
+    assert first is not None
+    b.fail()
+    publisher.publish("t", b"later", 1)
+    assert take_batch(core_of(b), b.now + 499) is None
+    again = take_batch(core_of(b), b.now + 500)
+    assert again is not None
+    for name in ("number", "segment_id", "segment_last", "targets", "records", "cursors", "sessions", "counters"):
+        assert getattr(again, name) == getattr(first, name), name
+
+
+def test_what_is_acknowledged_before_its_commit_is_closed_is_not_written() -> None:
+    b = broker()
+    client = connect(b, "s")
+    client.subscribe("t", qos=1)
+    publisher = connect(b, "p", clean=True)
+    b.hold()
+    publisher.publish("t", b"0", 1)
+    pid = publisher.publish("t", b"1", 1)
+    client.take()
+    client.take()
+    publisher.expect_nothing()  # the first is on its way to the disk, and the second is answered after it
+    b.release_one()
+    publisher.expect("PUBACK", pid=pid - 1)
+    publisher.expect("PUBACK", pid=pid)
+    assert b.submitted is None or not b.submitted.segment_id
+    b.release()
+    b.advance(2000)
+    assert not b.store.segments
+    assert backlog_of(b, "s").count == 0
+
+
+def test_the_state_row_says_what_is_settled() -> None:
+    b = broker()
+    client = connect(b, "s")
+    client.subscribe("t", qos=1)
+    fill(b, "t", 3)
+    got = [client.expect("PUBLISH") for _ in range(3)]
+    client.ack("PUBACK", got[1].pid)
+    b.advance(2000)
+    s = session_of(b, "s")
+    state = unpack_state(b.store.cursors[s.sid])
+    assert len(state.ahead) == 1
+    assert state.cursor == state.ahead[0] - 2
+    assert state.id_end >= s.next_id
+
+
+def test_targets_are_packed_with_their_owner() -> None:
+    one = Target(Session(300, "a"), None, 1, False, True, [7])
+    assert pack_targets([one]) == b"\xac\x02\x0d\x01\x07"
+
+
+def test_drops_of_memory_sessions_are_not_stored() -> None:
+    """Their sids are given anew after a crash."""
+    b = broker(max_mqueue_len=1, counter_commit_ms=0)
+    client = connect(b, "m", clean=True, expiry=0, receive_maximum=1)
+    client.subscribe("t", qos=1)
+    fill(b, "t", 5)
+    b.advance(3000)
+    assert core_of(b).ledger.dropped(session_of(b, "m").sid) > 0
+    assert [key for key in b.store.counters if key[0]] == []
+    assert b.store.counters[0, "dropped.queue_full"] > 0

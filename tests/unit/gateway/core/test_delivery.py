@@ -1,0 +1,163 @@
+"""The window, packet ids, topic aliases, packets that are too large, and what is sent again."""
+
+from gateway.core.delivery import ID_BLOCK
+from tests.conformance.client import Client
+from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of
+
+
+def test_the_window_is_the_smaller_of_both_maxima() -> None:
+    b = broker(max_inflight=3)
+    wide, narrow = connect(b, "wide", receive_maximum=10), connect(b, "narrow", receive_maximum=2)
+    old = connect(b, "old", 4)
+    for client in (wide, narrow, old):
+        client.subscribe("t", qos=1)
+    fill(b, "t", 5)
+    assert [len(client.drain()) for client in (wide, narrow, old)] == [3, 2, 3]
+
+
+def test_qos_1_does_not_overtake_a_qos_2_that_is_on_its_way_to_the_disk() -> None:
+    b = broker()
+    client = connect(b, "s")
+    client.subscribe("t", qos=2)
+    publisher = connect(b, "p", clean=True)
+    b.hold()
+    publisher.publish("t", b"2", 2)
+    publisher.publish("t", b"1", 1)
+    client.expect_nothing()
+    b.release()
+    assert [client.expect("PUBLISH").payload for _ in range(2)] == [b"2", b"1"]
+
+
+def aliased(client: Client, count: int) -> list[str]:
+    """The topics that the aliases stand for."""
+    known: dict[int, str] = {}
+    found = []
+    for _ in range(count):
+        got = client.take()
+        alias = got.props.get("topic_alias", 0)
+        topic = got.topic or known[alias]
+        if alias:
+            known[alias] = topic
+        found.append(topic)
+    return found
+
+
+def test_an_alias_is_told_before_it_is_used() -> None:
+    """Also where the size was asked for first."""
+    b = broker()
+    client = connect(b, "s", topic_alias_maximum=2, maximum_packet_size=100)
+    client.subscribe("#", qos=1)
+    topics = ["a", "b", "a", "c", "b", "c"]
+    for n, topic in enumerate(topics):
+        fill(b, topic, 1, start=n)
+    assert aliased(client, 6) == topics
+
+
+def test_a_message_that_is_too_large_takes_no_alias_from_another_topic() -> None:
+    b = broker()
+    client = connect(b, "s", topic_alias_maximum=3, maximum_packet_size=60)
+    client.subscribe("#", qos=1)
+    publisher = connect(b, "p", clean=True)
+    for topic, size in (("a", 1), ("b", 1), ("a", 100), ("c", 1), ("a", 2), ("b", 1)):
+        publisher.put(topic, b"x" * size)
+    assert aliased(client, 5) == ["a", "b", "c", "a", "b"]
+    assert core_of(b).ledger.drops(session_of(b, "s").sid) == {"too_large": 1}
+    assert backlog_of(b, "s").count == 0
+
+
+def test_packet_ids_wait_for_their_block_and_never_come_again_after_a_crash() -> None:
+    b = broker(max_inflight=65_535)
+    client = connect(b, "s")
+    client.subscribe("t", qos=1)
+    s = session_of(b, "s")
+    assert s.id_end == ID_BLOCK
+    s.next_id = ID_BLOCK - 2
+    b.hold()
+    publisher = connect(b, "p", clean=True, expiry=0)
+    for n in range(4):
+        publisher.publish("t", str(n).encode(), 1)
+    assert [got.pid for got in client.drain()] == [ID_BLOCK - 1, ID_BLOCK]
+    b.release()
+    assert [got.pid for got in client.drain()] == [ID_BLOCK + 1, ID_BLOCK + 2]
+    b.crash()
+    again = connect(b, "s")
+    assert all(got.pid > ID_BLOCK + 2 for got in again.drain())
+
+
+def test_ids_that_are_free_again_wake_a_group() -> None:
+    b = broker()
+    client = connect(b, "s")
+    client.subscribe("$share/g/t", qos=1)
+    s = session_of(b, "s")
+    s.next_id = s.id_end
+    fill_held = connect(b, "p", clean=True, expiry=0)
+    b.hold()
+    fill_held.publish("t", b"x", 1)
+    client.expect_nothing()
+    b.release()
+    client.take(payload=b"x")
+
+
+def test_a_staged_delivery_goes_out_once_however_the_connection_changes() -> None:
+    """Its commit ends while the CONNACK is outstanding."""
+    b = broker()
+    client = connect(b, "s")
+    client.subscribe("t", qos=2)
+    publisher = connect(b, "p", clean=True)
+    b.hold()
+    publisher.publish("t", b"x", 2)
+    b.release_one()  # the message; the packet id follows
+    client.drop()
+    client = Client(b.open(), 5)
+    client.send_connect("s", clean=False, expiry=1000)
+    b.release()
+    client.expect("CONNACK")
+    client.expect("PUBLISH", payload=b"x")
+    client.expect_nothing()
+    assert session_of(b, "s").used == 1
+
+
+def test_congestion_keeps_back_and_goes_on() -> None:
+    b = broker(out_high_bytes=20)
+    client = connect(b, "s", clean=True, expiry=0)
+    client.subscribe("t", qos=0)
+    client.stall()
+    fill(b, "t", 10, qos=0)
+    assert 0 < len(session_of(b, "s").queue0) < 10
+    link = client.link
+    assert hasattr(link, "read_on")
+    link.read_on()
+    assert [int(got.payload) for got in client.drain()] == list(range(10))
+    assert session_of(b, "s").queue_bytes == 0
+
+
+def test_the_queue_of_a_memory_session_drops_qos_0_first() -> None:
+    b = broker(max_mqueue_len=2, out_high_bytes=20)
+    client = connect(b, "s", clean=True, expiry=0, receive_maximum=1)
+    client.subscribe("t", qos=1)
+    fill(b, "t", 1, qos=1)
+    client.stall()
+    fill(b, "t", 6, qos=0)
+    s = session_of(b, "s")
+    assert s.queue0
+    fill(b, "t", 2, qos=1, start=7)
+    assert len(s.queue) == 2
+    assert not s.queue0
+    fill(b, "t", 1, qos=1, start=9)
+    assert [d.message.payload for d in s.queue] == [b"8", b"9"]
+
+
+def test_what_was_in_flight_before_a_crash_keeps_the_order_of_sending() -> None:
+    b = broker()
+    client = connect(b, "s")
+    client.subscribe("t", qos=2)
+    publisher = connect(b, "p", clean=True)
+    for n in range(4):
+        publisher.put("t", str(n).encode(), qos=1 + n % 2)
+    assert len(client.drain()) == 4
+    b.advance(2000)
+    b.crash()
+    for _ in range(2):  # once from the disk, once from RAM
+        client = connect(b, "s")
+        assert [got.payload for got in client.drain()] == [b"0", b"1", b"2", b"3"]
+        client.drop()
