@@ -5,7 +5,7 @@ from gateway.core.limits import Limits
 from gateway.core.message import Message
 from gateway.core.model import AHEAD_MAX, Backlog, Delivery, Target
 from gateway.core.record import pack_target
-from gateway.core.state import Core
+from gateway.core.state import Core, Reading
 from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of
 
 
@@ -99,7 +99,7 @@ def test_giving_up_a_damaged_segment_skips_nothing_else() -> None:
     client.drop()
     fill(b, "t", 6)
     core = core_of(b)
-    reading = backlog.request(core, backlog.Reading(None, [list(core.segments)[4]], "evicted"))
+    reading = backlog.request(core, Reading(None, [list(core.segments)[4]], "evicted"))
     core.reads.clear()
     b.router.on_segments(reading, [(list(core.segments)[4], b"")], b.now)
     client = connect(b, "s", receive_maximum=1)
