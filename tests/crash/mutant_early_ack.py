@@ -4,6 +4,7 @@ from typing import Any
 
 from gateway.core.batch import Batch
 from gateway.store.sqlite import Store
+from tests.crash.mutant import serve
 
 real_init, real_submit = Store.__init__, Store.submit
 
@@ -22,6 +23,4 @@ Store.__init__ = init  # type: ignore[method-assign]
 Store.submit = submit  # type: ignore[method-assign]
 
 if __name__ == "__main__":
-    from gateway.cli.main import main
-
-    main()
+    serve()

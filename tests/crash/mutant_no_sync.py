@@ -3,6 +3,8 @@
 import sqlite3
 from typing import Any
 
+from tests.crash.mutant import serve
+
 real_connect = sqlite3.connect
 
 
@@ -21,6 +23,4 @@ def connect(*args: Any, **options: Any) -> sqlite3.Connection:
 sqlite3.connect = connect  # type: ignore[assignment]
 
 if __name__ == "__main__":
-    from gateway.cli.main import main
-
-    main()
+    serve()

@@ -1,0 +1,24 @@
+"""The broker that answers for a held-back message as soon as it has delivered it: the crash tests must catch it."""
+
+from gateway.core.answers import release_acks
+from gateway.store.pump import StorePump
+from tests.crash.mutant import serve
+
+real_run = StorePump.run
+
+
+def run(self: StorePump, now: int) -> None:
+    core = self._router.core
+    for message in core.hold:
+        ack = message.ack
+        if ack is not None and not ack.done:
+            ack.done = True
+            release_acks(core, ack.client)
+            self._answered()
+    real_run(self, now)
+
+
+StorePump.run = run  # type: ignore[method-assign]
+
+if __name__ == "__main__":
+    serve()
