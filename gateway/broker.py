@@ -197,6 +197,7 @@ class Broker:
         self._turn.sweep(now)
         self._pump.tick(now)
         self._log.sweep()
+        self._after_turn(now)
         self._turn.touch()
 
     def _arm(self, due: int, now: int) -> None:
@@ -258,6 +259,7 @@ class Broker:
         while True:
             self._turn.sweep(self.now())
             self._turn.run()
+            self._after_turn(self.now())
             if true():
                 return True
             if self._loop.time() >= end:

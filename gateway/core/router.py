@@ -251,8 +251,10 @@ class Router:
         return due
 
     def wake_at(self) -> int:
-        """Gateway ms of something due earlier than the last on_tick() said; 0 = nothing."""
-        return self.core.wake_at
+        """Gateway ms of something due earlier than the last on_tick() said, told once; 0 = nothing."""
+        at = self.core.wake_at
+        self.core.wake_at = 0
+        return at
 
     def reload(self, limits: Limits) -> None:
         self.core.limits = limits
@@ -316,6 +318,17 @@ class Router:
         alarms = self.core.alarms
         self.core.alarms = []
         return alarms
+
+    def busy(self, now: i64) -> bool:
+        """Whether the driver should ask for more than sends; spares it the questions in most turns."""
+        core = self.core
+        if core.auth or core.reads or core.wake_at or core.log or core.alarms:
+            return True
+        flying = core.flying
+        if flying is not None:
+            return not flying.submitted
+        commit = core.commit
+        return commit.urgent or (commit.lazy_at != 0 and now >= commit.lazy_at)
 
     def take_log(self) -> list[str]:
         """What peers cause, at any rate."""

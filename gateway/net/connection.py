@@ -58,7 +58,8 @@ class Turn:
             link = client.link
             assert isinstance(link, Connection)
             link.resume(now)
-        self.after(now)
+        if self.router.busy(now):
+            self.after(now)
 
     def sweep(self, now: int) -> None:
         """Close the connections that were given their last bytes; abort those that do not take them."""
