@@ -4,7 +4,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.commits import backlog_of, done, position, settle_segment, thin
+from gateway.core.commits import backlog_of, done, left, position, settle_segment, thin
 from gateway.core.ledger import DAMAGED
 from gateway.core.message import Message, Segment
 from gateway.core.model import AHEAD_MAX, SENT, Backlog, Delivery, Target
@@ -74,6 +74,13 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
     if b.ended:
         return
     seq: int = m.seq
+    segment = m.segment
+    if segment is None:  # not written yet, and for this queue it never is
+        b.held.pop(seq, None)
+        b.count -= 1
+        b.bytes -= m.size
+        done(core, m, b.sid)
+        return
     if seq in b.held:
         first = next(iter(b.held))
         del b.held[seq]
@@ -87,13 +94,7 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
     if len(b.ahead) > b.ahead_max:
         thin(core, b)
         b.ahead_max = max(AHEAD_MAX, 2 * len(b.ahead))
-    segment = m.segment
-    if segment is not None:
-        release(core, b, segment, 1, m.size, now)
-        return
-    b.count -= 1
-    b.bytes -= m.size
-    done(core, m, b.sid)
+    release(core, b, segment, 1, m.size, now)
 
 
 def release(core: Core, b: Backlog, segment: Segment, n: int, size: i64, now: i64) -> None:
@@ -181,9 +182,9 @@ def refill(core: Core, b: Backlog) -> None:
 def from_ram(core: Core, b: Backlog, messages: list[Message]) -> None:
     """The end of the log that is not readable yet."""
     for m in messages:
-        if m.seq <= b.loaded or m.seq in b.held or m.seq in b.ahead:
+        if not m.missing or m.seq <= b.loaded or m.seq in b.held or m.seq in b.ahead:
             continue
-        for t in m.targets:
+        for t in left(m):
             if backlog_of(t) is b:
                 push(b, delivery(core, m, t.qos, t.retain_as_published, t.identifiers, b))
                 break

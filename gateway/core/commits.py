@@ -4,6 +4,7 @@ from mypy_extensions import i64
 
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch
+from gateway.core.fifo import Fifo
 from gateway.core.message import Message, Segment
 from gateway.core.model import Backlog, Session, Target
 from gateway.core.record import (
@@ -67,17 +68,18 @@ def commit(core: Core, m: Message) -> None:
 def done(core: Core, m: Message, sid: int) -> None:
     """A target acknowledged, or ended, before the message went to the store: nothing is written for it."""
     m.missing -= 1
-    if m.gone is None:
-        m.gone = [sid]
+    if m.missing:
+        if m.gone is None:
+            m.gone = [sid]
+        else:
+            m.gone.append(sid)
     else:
-        m.gone.append(sid)
-    if m.missing == 0:
         a = m.ack
         if a is not None and not a.done:
             a.done = True
             release_acks(core, a.client)
         hold = core.hold
-        while hold and hold[0].missing == 0:
+        while hold and hold.head().missing == 0:
             core.hold_bytes -= hold.popleft().size
 
 
@@ -91,7 +93,7 @@ def position(m: Message) -> int:
 
 
 def left(m: Message) -> list[Target]:
-    """Its targets that are not done."""
+    """Its targets that are not done, of one that misses some."""
     gone = m.gone
     if gone is None:
         return m.targets
@@ -232,7 +234,7 @@ def draw(core: Core, open: Commit) -> None:
                 newest[sid_of(t)] = m.seq
     taken: list[Message] = []
     kept: list[Message] = []
-    for m in reversed(core.hold):
+    for m in reversed(list(core.hold)):
         before = False
         if m.missing:
             for t in left(m):
@@ -249,8 +251,7 @@ def draw(core: Core, open: Commit) -> None:
                 newest[sid] = m.seq
     if not taken:
         return
-    core.hold.clear()
-    core.hold.extend(reversed(kept))
+    core.hold = Fifo(list(reversed(kept)))
     for m in taken:
         core.hold_bytes -= m.size
         commit(core, m)

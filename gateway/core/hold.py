@@ -4,12 +4,12 @@ When the last of them has, nothing is written at all and the publisher is answer
 Only for QoS 1 that is not retained: its publisher sends again what was not acknowledged.
 """
 
-from collections import deque
 from typing import Final
 
 from mypy_extensions import i64
 
 from gateway.core.commits import commit, in_order, left, sid_of
+from gateway.core.fifo import Fifo
 from gateway.core.message import Message
 from gateway.core.model import Delivery, Session, Target
 from gateway.core.state import Core
@@ -53,7 +53,7 @@ def expire(core: Core, now: i64) -> None:
     """The window of the oldest is over: those who have not answered are slow, and it goes to the disk."""
     hold = core.hold
     late = False
-    while hold and (hold[0].missing == 0 or hold[0].until <= now):
+    while hold and (hold.head().missing == 0 or hold.head().until <= now):
         m = hold.popleft()
         core.hold_bytes -= m.size
         if m.missing == 0:
@@ -71,7 +71,7 @@ def expire(core: Core, now: i64) -> None:
 
 def harvest(core: Core, sid: int) -> None:
     """This session cannot answer any more: what it has not acknowledged goes to the disk now."""
-    kept: deque[Message] = deque()
+    kept: Fifo[Message] = Fifo()
     for m in core.hold:
         waits = False
         if m.missing:

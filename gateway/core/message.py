@@ -52,6 +52,7 @@ class Message:
         self.retain = retain
         self.props = props  # encoded, forwardable, without length
         self.deadline = deadline
+        self.size: i64 = len(topic) + len(payload) + len(props)  # bytes, what counts against the limits of queues
         self.seq: i64 = 0
         self.segment: Segment | None = None  # set when it goes to the store
         # what it still needs before that
@@ -64,11 +65,6 @@ class Message:
         self._head3: bytes = b""
         self._head5: bytes = b""
         self._tail5: bytes = b""
-
-    @property
-    def size(self) -> i64:
-        """Bytes that count against queue limits: topic, properties and payload."""
-        return len(self.topic) + len(self.payload) + len(self.props)
 
     def head(self, version: int) -> bytes:
         """Fixed header and topic of the plain QoS 1 form (no DUP, no retain) for packet id and tail to follow."""

@@ -1,12 +1,12 @@
 """Everything the core holds, in one object that the verbs work on; and what the next commit will carry."""
 
-from collections import deque
 from heapq import heappush
 from typing import Final, final
 
 from mypy_extensions import i64
 
 from gateway.core.batch import Snapshot
+from gateway.core.fifo import Fifo
 from gateway.core.ledger import Ledger
 from gateway.core.limits import Limits
 from gateway.core.message import Message, Segment
@@ -119,7 +119,7 @@ class Core:
         self.commit = Commit(1)
         self.flying: Commit | None = None  # handed to the store
         self.next_segment: int = 1
-        self.hold: deque[Message] = deque()  # delivered, their inserts held back; in order of their ends
+        self.hold: Fifo[Message] = Fifo()  # delivered, their inserts held back; in order of their ends
         self.hold_bytes: i64 = 0
         self.durable_commit: int = 0
         self.segments: dict[int, Segment] = {}  # committed, not settled

@@ -47,7 +47,7 @@ def tick(core: Core, now: i64) -> i64:
     if core.timers:
         due = min(due, core.timers[0][0])
     if core.hold:
-        due = min(due, core.hold[0].until)
+        due = min(due, core.hold.head().until)
     if core.commit.lazy_at:
         due = min(due, core.commit.lazy_at)
     flying = core.flying
@@ -154,6 +154,8 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
         core.segments.pop(segment.id, None)
     refused: set[int] = set()
     for m in commit.messages:
+        if not m.missing:
+            continue
         refused.add(m.seq)
         m.ack = None  # it is refused below, not done
         for t in left(m):
