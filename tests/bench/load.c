@@ -186,7 +186,7 @@ static int assemble(int poll) {
 }
 
 static void show(double seconds, double count, double total, double cpu, double disk) {
-    printf("{\"seconds\": %.6f, \"messages\": %.0f, \"total\": %.0f, \"cpu_s\": %.3f, \"written\": %.0f", seconds, count,
+    printf("{\"seconds\": %.6f, \"messages\": %.0f, \"total\": %.0f, \"cpu_s\": %.6f, \"written\": %.0f", seconds, count,
            total, cpu, disk);
     const struct latencies *all[] = {&delivery, &puback};
     for (int i = 0; i < 2; i++)
