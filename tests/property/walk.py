@@ -258,6 +258,9 @@ class Walk(Witness):
         peer.link = link
         if self.now - peer.offline_at >= PERSISTENT_S * 1000:
             peer.present = False
+        if isinstance(peer, Sender) and not peer.present:
+            for post in peer.flight.values():
+                post.exact = False  # the session that knew its id is gone, and the client may never be told
         self.send(link, peer.connect_bytes(clean or not peer.persistent))
 
     def hold(self) -> None:

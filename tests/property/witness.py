@@ -151,7 +151,7 @@ class Witness(Loop):
         if number == 0:
             return  # a will
         if retain:
-            life.got[number] = life.got.get(number, 0) + 1
+            life.got.setdefault(number, 0)  # for a new subscription, beside what it gets as it is published
             return
         post = self.posts[number]
         known = copy in life.copies
@@ -238,7 +238,8 @@ class Witness(Loop):
     def _acknowledged(self, post: Post) -> None:
         post.acknowledged = True
         kept = bool(self.stored & set(post.copies))
-        if post.retain and not post.expiry:
+        passing = [p for p in self.posts.values() if p.topic == post.topic and p.expiry and p.number >= post.number]
+        if post.retain and not passing:
             first = self.order[post.copies[0]] if post.copies[0] in self.order else 0
             later = [
                 c
