@@ -14,6 +14,7 @@ from gateway.core.hold import expire
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.model import STAGED, PendingAck, Session
+from gateway.core.record import pack_state, unpack_state
 from gateway.core.shared import pump_groups
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
 from gateway.mqtt.packets import V5
@@ -170,7 +171,7 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
     commit.bytes = 0
     commit.waits_since = 0
     for s in core.by_sid.values():
-        forget_incoming(core, s, commit.number)
+        forget_incoming(core, s, commit)
     for a in acks:
         refuse(core, a, now)
     for s in staged:
@@ -178,13 +179,18 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
         pump_groups(core, s, now)
 
 
-def forget_incoming(core: Core, s: Session, number: int) -> None:
+def forget_incoming(core: Core, s: Session, commit: Commit) -> None:
     """The QoS 2 publishes of this commit are refused, also those of a connection that is gone."""
-    ids = [packet_id for packet_id, held in s.awaiting.items() if held == number]
+    ids = [packet_id for packet_id, held in s.awaiting.items() if held == commit.number]
     for packet_id in ids:
         del s.awaiting[packet_id]
     if ids:
         core.dirty_session(s)
+        packed = commit.cursors.get(s.sid)
+        if packed is not None:  # closed already: else the next message of that id would be a duplicate after a crash
+            row = unpack_state(packed)
+            row.awaiting = [packet_id for packet_id in row.awaiting if packet_id not in ids]
+            commit.cursors[s.sid] = pack_state(row)
 
 
 def unstage(core: Core, s: Session, refused: set[int], now: i64) -> bool:
