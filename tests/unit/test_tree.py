@@ -12,11 +12,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("gateway", "sparkplug")
 MODULE_LINES_MAX = 450
 FUNCTION_LINES_MAX = 69
-# Parts of one machine that is tested as a whole: the broker as a process, and through the core's face.
-THROUGH_THE_ROUTER = (
-    "acks answers backlog commits delivery lifecycle load message model publish record report router routes "
-    "shared state subscribe upkeep wills"
-)
+# Covered by the test of what they are part of.
 NO_TEST_OF_THEIR_OWN = {
     "gateway/__main__.py": "tests/unit/gateway/cli/test_main.py",
     "gateway/broker.py": "tests/system/test_broker.py",
@@ -24,7 +20,6 @@ NO_TEST_OF_THEIR_OWN = {
     "gateway/core/limits.py": "tests/unit/gateway/test_settings.py",
     "gateway/mqtt/packets.py": "tests/unit/gateway/mqtt/test_encode.py",
     "gateway/store/errors.py": "tests/unit/gateway/store/test_sqlite.py",
-    **{f"gateway/core/{name}.py": "tests/system/test_broker.py" for name in THROUGH_THE_ROUTER.split()},
 }
 
 

@@ -29,7 +29,7 @@ def test_what_an_ended_member_had_goes_to_another_in_its_place() -> None:
     connect(b, "one", clean=True)  # its old session ends
     assert [got.payload for got in two.drain()] == [b"0", b"1"]
     books(b)
-    two.ack_many("PUBACK", [d for d in session_of(b, "two").inflight])
+    two.ack_many("PUBACK", list(session_of(b, "two").inflight))
     b.advance(2000)
     assert not core_of(b).segments
 
