@@ -70,7 +70,7 @@ def disk_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
-def queued(bench: Bench, kind: str, count: int) -> Figures:
+def queued(bench: Bench, kind: str, count: int, live_ms: int = LIVE_MS) -> Figures:
     """Fill the queue of a collector that is away, restart, drain it with live traffic beside."""
     settings = PERSISTENCE if kind == MOSQUITTO else {"store.max_bytes": "4GiB"}
     shape = {"qos": 1, "payload": QUEUED_PAYLOAD_BYTES}
@@ -86,7 +86,7 @@ def queued(bench: Bench, kind: str, count: int) -> Figures:
         found["disk_each"] = disk_bytes(broker.data_dir) / count
         found["start_s"] = first_connack_s(broker)
         found["start_rss"] = broker.rss_bytes()
-        live = {"name": "live", "qos": 1, "publishers": 1, "collectors": 1, "rate": LIVE_RATE, "run_ms": LIVE_MS}
+        live = {"name": "live", "qos": 1, "publishers": 1, "collectors": 1, "rate": LIVE_RATE, "run_ms": live_ms}
         found["live_before_us"] = bench.run_load(broker, live)["delivery_us"]
         drain = bench.start_load(broker, {**shape, "collectors": 1, "resume": 1, "messages": count, "warm_ms": 0})
         beside = bench.start_load(broker, live)

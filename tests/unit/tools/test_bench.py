@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.core.limits import Limits
-from tests.bench import scale
+from tests.bench import micro_core, scale
 from tests.bench.core_rig import Rig
 from tests.bench.measuring import Bench
 from tests.bench.report import show
@@ -73,10 +73,15 @@ def test_a_load_that_is_refused_is_an_error(bench: Bench) -> None:
 
 
 def test_a_queue_is_filled_restarted_and_drained(bench: Bench) -> None:
-    found = scale.queued(bench, FOREBAY, 3000)
+    found = scale.queued(bench, FOREBAY, 3000, 200)
     assert found["drain_rate"] > 0
     assert 200 < found["disk_each"] < 4000
     assert found["start_s"] < 30
+
+
+def test_every_hot_function_has_a_time() -> None:
+    names = [name for name, ns in micro_core.rows() if ns > 0]
+    assert len(names) == len(set(names)) == 10
 
 
 def test_connections_are_counted(bench: Bench) -> None:
