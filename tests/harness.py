@@ -142,18 +142,21 @@ class Broker(Server):
     """The gateway itself.
 
     ``settings`` become ``--set key=value``; ``preload`` are libraries for LD_PRELOAD; ``entry`` replaces ``-m gateway``
-    by a script of the tests; ``faketime`` (``+14d``, ``-1y``, ``+0``) runs it under libfaketime with a true monotonic
-    clock, and ``set_faketime`` moves the wall clock while it runs.
+    by a script of the tests; ``root`` is the directory that ``gateway`` comes from instead; ``faketime`` (``+14d``,
+    ``-1y``, ``+0``) runs it under libfaketime with a true monotonic clock, and ``set_faketime`` moves the wall clock
+    while it runs.
     """
 
     def __init__(
         self, data_dir: Path, settings: Mapping[str, object] | None = None, env: Mapping[str, str] | None = None,
         preload: Sequence[str | Path] = (), python: str = sys.executable, faketime: str | None = None,
         port: int | None = None, entry: Sequence[str] = ("-m", "gateway"), arguments: Sequence[str] = (),
+        root: Path | None = None,
     ) -> None:  # fmt: skip
         super().__init__(data_dir, port, env)
         self.settings = dict(settings or {})
         self.preload = [str(path) for path in preload]
+        self.root = root or gateway_root()
         self.python, self.entry, self.arguments = python, list(entry), list(arguments)
         self.faketime_file = self.data_dir.with_name(self.data_dir.name + ".faketime")
         self.faketime = faketime
@@ -177,8 +180,7 @@ class Broker(Server):
 
     def environment(self) -> dict[str, str]:
         env = super().environment()
-        root = str(gateway_root())
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, [root, str(REPO), env.get("PYTHONPATH", "")]))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.root), str(REPO), env.get("PYTHONPATH", "")]))
         env["PYTHONUNBUFFERED"] = "1"
         preload = list(self.preload)
         if self.faketime is not None:

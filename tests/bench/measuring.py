@@ -30,13 +30,12 @@ def interpreted_modules() -> list[str]:
 
 
 def interpreted_copy(directory: Path) -> Path:
-    """The gateway without its compiled modules; the script that starts it."""
+    """A folder with the gateway but without its compiled modules."""
     target = directory / "interpreted"
     if not target.exists():
         shutil.copytree(gateway_root() / "gateway", target / "gateway", ignore=shutil.ignore_patterns("*.so", "__pyc*"))
-        shutil.copy(target / "gateway" / "__main__.py", target / "start.py")  # its folder comes first in sys.path
     assert not list(target.rglob("*.so"))
-    return target / "start.py"
+    return target
 
 
 @contextmanager
@@ -74,8 +73,7 @@ class Bench:
         if kind == FOREBAY:
             return Broker(data / kind, chosen)
         assert kind == INTERPRETED
-        script = interpreted_copy(self.directory)
-        return Broker(data / kind, chosen, env={"PYTHONSAFEPATH": ""}, entry=(str(script),))
+        return Broker(data / kind, chosen, root=interpreted_copy(self.directory))
 
     @contextmanager
     def serving(self, kind: str, settings: Mapping[str, object], inflight: int) -> Iterator[Server]:
@@ -85,6 +83,8 @@ class Bench:
             with pinned(cores()[0]):
                 broker.start()
             with broker:
+                if kind == INTERPRETED and "(interpreted)" not in broker.log():
+                    raise RuntimeError(f"the interpreted copy is not what runs:\n{broker.log()}")
                 yield broker
 
     def start_load(self, broker: Server | None, load: Mapping[str, object], *prefix: str) -> subprocess.Popen[str]:

@@ -30,7 +30,7 @@ def rows_of(root: Path) -> list[tuple[str, float]]:
 def main() -> None:
     missing = interpreted_modules()
     with tempfile.TemporaryDirectory() as name:
-        slow = rows_of(interpreted_copy(Path(name)).parent)
+        slow = rows_of(interpreted_copy(Path(name)))
     fast = slow if missing else rows_of(gateway_root())
     print(f"{'compiled':>10}{'interpreted':>13}  ns")
     for (name, ns), (_, interpreted) in zip(fast, slow, strict=True):

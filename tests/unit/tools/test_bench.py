@@ -13,7 +13,7 @@ from tests.bench.measuring import Bench
 from tests.bench.report import show
 from tests.bench.run import compare, main, summary
 from tests.bench.targets import TARGETS, paired, verdicts
-from tests.bench.workloads import FOREBAY, GROUPS, MOSQUITTO, ROWS, selected
+from tests.bench.workloads import FOREBAY, GROUPS, INTERPRETED, MOSQUITTO, ROWS, selected
 
 RUN = {"seconds": 2.0, "messages": 1000, "total": 1200, "cpu_s": 0.01, "written": 5000, "rss": 4_000_000}
 
@@ -64,6 +64,11 @@ def test_every_kind_of_load_runs_against_the_broker(bench: Bench, name: str) -> 
     assert found["total"] >= found["messages"]
     assert ("delivery_us" in found) == ("rate" in row.load)
     assert ("puback_us" in found) == (name == "W6/kept")
+
+
+def test_the_interpreted_row_is_interpreted(bench: Bench) -> None:
+    with bench.serving(INTERPRETED, {}, 20) as broker:
+        assert "(interpreted)" in broker.log()
 
 
 def test_a_load_that_is_refused_is_an_error(bench: Bench) -> None:
