@@ -118,6 +118,11 @@ def title_of(kinds: Sequence[str], slow: Sequence[str], directory: Path, rounds:
     )
 
 
+def keep(figures: Figures, target: Path | None) -> None:
+    if target is not None:
+        target.write_text(json.dumps(figures, indent=1) + "\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     chosen = arguments_of(arguments)
     os.environ["PATH"] += ":/usr/sbin"
@@ -137,8 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bench = Bench(Path(name))
         figures: Figures = {"title": title_of(kinds, slow, Path(name), rounds, run_ms), "interpreted": slow}
         figures |= compare(bench, selected(chosen.only), kinds, rounds, run_ms)
+        keep(figures, chosen.json)
         figures |= scales(bench, [one for one in SCALES if not chosen.only or one in words], kinds, chosen.quick)
     good = show(figures, sys.stdout)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(figures, indent=1) + "\n")
+    keep(figures, chosen.json)
     return 0 if good or not chosen.check else 1
