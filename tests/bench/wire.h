@@ -23,7 +23,7 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* CPU seconds, user and system, of a process, to the nanosecond (/proc counts in ticks of 10 ms); 0 = no process. */
+/* CPU seconds, user and system, of a process and its threads; 0 = no process. */
 static double cpu_s(int pid) {
     clockid_t clock;
     struct timespec t;
