@@ -4,11 +4,11 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import hold, pop, refill, settle
+from gateway.core.backlog import hold, pop, push, refill, settle
 from gateway.core.ledger import CONGESTED, EXPIRED, QOS0_OFFLINE, QUEUE_FULL, TOO_LARGE
 from gateway.core.limits import DROP_NEWEST, PUSH_BACK
-from gateway.core.message import BYTE
-from gateway.core.model import RELEASED, SENT, STAGED, Backlog, Client, Delivery, Session
+from gateway.core.message import BYTE, Message
+from gateway.core.model import RELEASED, SENT, STAGED, Backlog, Client, Delivery, Session, Target
 from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_ack, encode_publish
 from gateway.mqtt.packets import PUBREL, V5
@@ -221,6 +221,23 @@ def start(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> bool:
             return True
     d.state = SENT
     write(core, c, d, False, now)
+    return True
+
+
+def straight(core: Core, s: Session, b: Backlog, m: Message, t: Target, now: i64) -> bool:
+    """Most deliveries: nothing waits and the window has room. False: the message must join the queue."""
+    c = s.client
+    if c is None or not c.connected or c.congested or c.closing or s.used >= c.window or s.staged or s.resend:
+        return False
+    if not b.live or b.ram or m.qos != 1 or t.qos == 0 or core.limits.upgrade_qos:
+        return False
+    b.count += 1
+    b.bytes += m.size
+    d = Delivery(m, 1, m.retain and t.retain_as_published, t.identifiers, b)
+    if start(core, s, c, d, now):
+        b.loaded = m.seq
+    else:
+        push(b, d)
     return True
 
 

@@ -5,7 +5,7 @@ from mypy_extensions import i64
 from gateway.core.answers import release_acks
 from gateway.core.backlog import add, delivery
 from gateway.core.commits import commit, enter, pack_targets
-from gateway.core.delivery import congest, deliver0, offer, pump, queue_full
+from gateway.core.delivery import congest, deliver0, offer, pump, queue_full, straight
 from gateway.core.hold import keep, may_hold
 from gateway.core.ledger import ACL, DISK, QOS0_OFFLINE
 from gateway.core.limits import PUSH_BACK
@@ -240,6 +240,8 @@ def deliver_all(core: Core, route: Route, m: Message, s: Session | None, hold: b
         b = o.backlog
         if b is not None and t.kept and m.seq:
             o.matched += 1
+            if straight(core, o, b, m, t, now):
+                continue
             add(core, b, m, t)
             if b.ram and o.client is not None:
                 pump(core, o, now)
