@@ -12,6 +12,7 @@ from gateway.mqtt.reasons import TOPIC_NAME_INVALID
 
 CACHE_MAX: Final = 100_000  # topics, for the broker
 CLIENT_CACHE_MAX: Final = 10_000  # topics, for a connection
+CACHED_TOPIC_BYTES_MAX: Final = 256  # longer ones are looked up each time: the caches are bounded by count alone
 
 
 def resolve(core: Core, c: Client, topic: bytes) -> Route:
@@ -26,9 +27,10 @@ def resolve(core: Core, c: Client, topic: bytes) -> Route:
         if not check_name_levels(name, core.limits.max_topic_levels):
             raise PacketError(TOPIC_NAME_INVALID, "too many topic levels")
         route = build(core, topic, name)
-    if len(c.routes) >= CLIENT_CACHE_MAX:
-        c.routes = {}
-    c.routes[topic] = route
+    if len(topic) <= CACHED_TOPIC_BYTES_MAX:
+        if len(c.routes) >= CLIENT_CACHE_MAX:
+            c.routes = {}
+        c.routes[topic] = route
     return route
 
 
@@ -66,9 +68,10 @@ def build(core: Core, topic: bytes, name: str) -> Route:
         if t.kept:
             route.durable.append(t)
     route.key = pack_targets(route.durable)
-    if len(core.routes) >= CACHE_MAX:
-        core.routes = {}
-    core.routes[topic] = route
+    if len(topic) <= CACHED_TOPIC_BYTES_MAX:
+        if len(core.routes) >= CACHE_MAX:
+            core.routes = {}
+        core.routes[topic] = route
     return route
 
 
