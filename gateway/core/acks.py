@@ -4,6 +4,7 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import settle
 from gateway.core.delivery import pump
+from gateway.core.feed import feed
 from gateway.core.hold import answered
 from gateway.core.model import RELEASED, RELEASING, SENT, STAGED, Client, Delivery, Session
 from gateway.core.shared import pump_groups
@@ -30,6 +31,8 @@ def complete(core: Core, s: Session, d: Delivery, now: i64) -> None:
         core.retry = True
     if s.groups:
         pump_groups(core, s, now)
+    if s.feeds:
+        feed(core, s, now)
 
 
 def settled(core: Core, d: Delivery, now: i64) -> None:

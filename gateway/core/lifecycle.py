@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import end, unload
 from gateway.core.delivery import pump, reserve_ids
+from gateway.core.feed import feed
 from gateway.core.hold import harvest
 from gateway.core.ledger import QOS0_OFFLINE, SESSION_END
 from gateway.core.limits import NEVER
@@ -202,6 +203,7 @@ def connacked(core: Core, c: Client, data: bytes, now: i64) -> None:
             s.resend.append(packet_id)
     pump(core, s, now)
     pump_groups(core, s, now)
+    feed(core, s, now)
 
 
 def on_disconnect(core: Core, c: Client, s: Session, p: Disconnect, now: i64) -> None:
@@ -295,6 +297,7 @@ def end_session(core: Core, s: Session, now: i64) -> None:
                 core.ledger.drop(d.group.sid, QOS0_OFFLINE, 1)
         if n:
             core.ledger.drop(s.sid, SESSION_END, n)
+    s.let_go()
     core.ledger.forget(s.sid)
 
 

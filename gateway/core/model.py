@@ -129,6 +129,16 @@ class Backlog:
 
 
 @final
+class Feed:
+    """What a new subscription still has to get of the retained messages; they cost no queue while they wait."""
+
+    def __init__(self, subscription: Subscription, found: list[tuple[str, Message]]) -> None:
+        self.subscription = subscription
+        self.found = found
+        self.at: int = 0
+
+
+@final
 class Session:
     def __init__(self, sid: int, client_id: str) -> None:
         self.sid = sid
@@ -154,6 +164,7 @@ class Session:
         self.awaiting: dict[int, int] = {}  # incoming QoS 2 ids -> number of the commit that holds them
         self.dirty: bool = False  # its packed state must be written
         self.fresh: list[Subscription] = []  # get retained messages once they are on disk
+        self.feeds: Fifo[Feed] = Fifo()  # retained messages that wait for room
         self.will: Will | None = None
         self.will_at: i64 = 0  # gateway ms, 0 = not pending
         self.slow: bool = False  # did not answer within the commit window
@@ -167,6 +178,15 @@ class Session:
     @property
     def durable(self) -> bool:
         return self.backlog is not None
+
+    def let_go(self) -> None:
+        """It has ended: remembered routes may still know it for long, its messages must not stay with them."""
+        self.queue.clear()
+        self.queue0.clear()
+        self.queue_bytes = 0
+        self.inflight = {}
+        self.resend.clear()
+        self.feeds.clear()
 
 
 @final
@@ -217,6 +237,7 @@ class Client:
         self.unsent: i64 = 0  # bytes that the driver could not write yet
         self.in_sends: bool = False  # already in the list of those with something to send
         self.congested: bool = False
+        self.deaf: bool = False  # blocked because it does not read its answers
         self.quick: i64 = 0  # 4 or 5: frames of this version may be appended as they are
         self.window: i64 = 0
         self.max_packet: i64 = 0  # the client's Maximum Packet Size, 0 = none

@@ -12,6 +12,7 @@ from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.commits import take_batch, written
 from gateway.core.delivery import pump, staged
+from gateway.core.feed import feed
 from gateway.core.limits import Limits
 from gateway.core.model import Client, PendingAck, Session
 from gateway.core.shared import pump_group, pump_groups
@@ -152,12 +153,16 @@ class Router:
         c.recs.clear()
 
     def on_writable(self, c: Client, unsent: int, now: int) -> None:
-        """``unsent`` bytes are still with the transport."""
+        """``unsent`` bytes are with the transport; who leaves too many of its answers there is read no further."""
         c.unsent = unsent
         high = self.core.limits.out_high_bytes
         if unsent > high:
             c.congested = True
             c.set_quick()
+            # deliveries stop at ``high``, so the rest are answers that it asks for and does not read
+            if unsent > 2 * high + self.core.limits.max_packet_bytes and c.connected:
+                c.deaf = True
+                self.core.block(c)
         elif c.congested and unsent + c.out_bytes <= high // 2:
             c.congested = False
             c.set_quick()
@@ -167,6 +172,11 @@ class Router:
                 pump_groups(self.core, s, now)
                 if self.core.parked:
                     self.core.retry = True
+                feed(self.core, s, now)
+            if c.deaf:
+                c.deaf = False
+                if c.parked is None and c.connected:
+                    self.core.unblock(c)
 
     # in: the store
 

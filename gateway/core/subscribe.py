@@ -2,13 +2,14 @@
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import delivery, end
-from gateway.core.delivery import deliver0, offer, pump
+from gateway.core.backlog import end
+from gateway.core.delivery import pump
+from gateway.core.feed import add, feed, granted
 from gateway.core.ledger import SESSION_END
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Client, Group, Session, Target
 from gateway.core.publish import one_kept
-from gateway.core.shared import pump_groups
+from gateway.core.shared import pump_group
 from gateway.core.state import RETAINED, SEND, Core
 from gateway.core.topics import Subscription, check_filter, split_share
 from gateway.mqtt.encode import encode
@@ -23,6 +24,7 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
     properties = p.properties
     if properties is not None and properties.subscription_identifiers:
         identifier = properties.subscription_identifiers[0]
+    known = len(s.groups)
     reasons = [subscribe(core, c, s, f, identifier) for f in p.filters]
     suback = encode(Suback(p.packet_id, reasons), c.version)
     if s.durable:
@@ -32,8 +34,8 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
     else:
         core.send(c, suback)
         send_retained(core, s, now)
-    if s.groups:
-        pump_groups(core, s, now)  # what waited while no member was there
+    for g in s.groups[known:]:
+        pump_group(core, g, now)  # what waited while no member was there
 
 
 def subscribe(core: Core, c: Client, s: Session, f: Filter, identifier: int) -> int:
@@ -146,27 +148,27 @@ def unsubscribe(core: Core, s: Session, filter: str, now: i64) -> bool:
 
 
 def send_retained(core: Core, s: Session, now: i64) -> None:
+    """To a durable session QoS > 0 goes through the log like any other; the rest waits for room on the connection."""
     fresh = s.fresh
     s.fresh = []
     for sub in fresh:
-        for _, m in core.retained.match(sub.filter):
-            if m.deadline == 0 or m.deadline > now:
-                one_retained(core, s, sub, m, now)
+        found = core.retained.match(sub.filter)
+        if s.durable:
+            low: list[tuple[str, Message]] = []
+            for topic, m in found:
+                if granted(core, m, sub):
+                    if m.deadline == 0 or m.deadline > now:
+                        through_log(core, s, sub, m)
+                else:
+                    low.append((topic, m))
+            found = low
+        add(s, sub, found)
     if s.backlog is not None:
         pump(core, s, now)
+    feed(core, s, now)
 
 
-def one_retained(core: Core, s: Session, sub: Subscription, kept: Message, now: i64) -> None:
-    """A retained message goes out as such [MQTT-3.3.1-8]; to a durable session through the log like any other."""
-    qos: int = kept.qos
-    m = Message(kept.topic, kept.payload, qos, True, kept.props, kept.deadline)
-    ids = [sub.identifier] if sub.identifier else None
-    t = Target(s, None, sub.qos, False, True, ids)
+def through_log(core: Core, s: Session, sub: Subscription, kept: Message) -> None:
+    m = Message(kept.topic, kept.payload, kept.qos, True, kept.props, kept.deadline)
     s.matched += 1
-    d = delivery(core, m, sub.qos, True, ids, None)
-    if s.durable and d.qos > 0:
-        one_kept(core, s, t, m)
-    elif d.qos == 0:
-        deliver0(core, s, d, now)
-    else:
-        offer(core, s, d, now)
+    one_kept(core, s, Target(s, None, sub.qos, False, True, [sub.identifier] if sub.identifier else None), m)

@@ -142,6 +142,8 @@ class Connection:
                 router.on_writable(client, transport.get_write_buffer_size(), now)
                 if congested and not client.congested:
                     self.turn.touch()  # what had to wait may follow
+                if client.blocked != self._paused:
+                    self._pause(client.blocked)
         except Exception as e:
             self.turn.fault(self.peer, e)
             transport.abort()
@@ -173,9 +175,9 @@ class Connection:
                 if packet is None:
                     break
                 router.on_packet(client, packet, now)
-        except PacketError as e:
-            router.on_bad_packet(client, e.reason, e.text, now)
-        except Exception as e:
+        except PacketError as bad:
+            router.on_bad_packet(client, bad.reason, bad.text, now)
+        except Exception as e:  # a name of its own: compiled, one name has one type
             self.turn.fault(self.peer, e)
             self.abort()
         if client.blocked != self._paused:
