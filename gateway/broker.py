@@ -105,7 +105,7 @@ class Broker:
         control.close()
         self._close_store()
         if self._pump.fatal:
-            self._log.error(f"{self._pump.fatal}: the next start salvages what can be read")
+            self._log.error(f"{self._pump.fatal}: the next start goes on with what can be read")
             return 1
         return 0
 

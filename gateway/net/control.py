@@ -65,6 +65,7 @@ class ControlProtocol(asyncio.Protocol):
         self._handler = handler
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
+        self._full = False  # answers wait that it does not read
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, not the base
@@ -73,10 +74,28 @@ class ControlProtocol(asyncio.Protocol):
         self._transport = None
 
     def data_received(self, data: bytes) -> None:
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in lines:
-            self._answer(line)
-        if len(self._buffer) > LINE_BYTES_MAX and self._transport is not None:
+        self._buffer += data
+        self._go_on()
+
+    def pause_writing(self) -> None:
+        self._full = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        if self._transport is not None:
+            self._transport.resume_reading()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Answer what was asked, as long as the answers are read."""
+        start = 0
+        while not self._full and (end := self._buffer.find(b"\n", start)) >= 0:
+            self._answer(self._buffer[start:end])
+            start = end + 1
+        self._buffer = self._buffer[start:]
+        if not self._full and len(self._buffer) > LINE_BYTES_MAX and self._transport is not None:
             self._transport.close()
 
     def _answer(self, line: bytes) -> None:
@@ -93,7 +112,7 @@ class ControlProtocol(asyncio.Protocol):
 def _command(line: bytes) -> dict[str, Any]:
     try:
         command = json.loads(line)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise CommandError(f"not JSON: {e}") from e
     if not isinstance(command, dict):
         raise CommandError("a command is a JSON object")

@@ -9,6 +9,7 @@ Connect = Callable[[], sqlite3.Connection]
 
 PAGE_BYTES: Final = 4096
 DAMAGED: Final = "database damaged"  # how such a reason begins
+LOST: Final = "database gone"  # likewise
 # a net only: the writer checkpoints earlier, between two commits instead of inside one
 _AUTOCHECKPOINT_PAGES: Final = 4096
 _WAL_KEPT_BYTES: Final = 8 * 1024 * 1024  # a log file that one huge commit blew up is cut back to this

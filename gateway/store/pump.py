@@ -8,7 +8,7 @@ from gateway.core.batch import Batch
 from gateway.core.router import Router
 from gateway.log import Log
 from gateway.store.clock import offset_at_start, read_clocks, stamp
-from gateway.store.connection import DAMAGED
+from gateway.store.connection import DAMAGED, LOST
 from gateway.store.sqlite import Store
 
 STAMP_MS: Final = 60_000  # how much time at most is lost for expiry when the machine dies
@@ -30,7 +30,7 @@ class StorePump:
     def __init__(self, now: Callable[[], int], log: Log) -> None:
         self.offset_ms = 0  # gateway time is CLOCK_BOOTTIME and this
         self.exact = True  # the counters miss nothing
-        self.fatal = ""  # the database is damaged: no commit will work before it was salvaged at a start
+        self.fatal = ""  # the database is damaged or gone: no commit will work before the next start
         self._now = now
         self._log = log
         self._running = 1
@@ -99,7 +99,7 @@ class StorePump:
     def _done(self, number: int, error: str | None) -> None:
         now = self._now()
         self._flying = None
-        if error is not None and error.startswith(DAMAGED):
+        if error is not None and error.startswith((DAMAGED, LOST)):
             self.fatal = error
         if number == STAMP_ALONE:
             if error is not None:

@@ -129,7 +129,7 @@ class Store:
         """Commit one batch; the next only after ``on_done(batch.number, reason or None)``.
 
         None: durable as promised. A reason: nothing of it is applied; the caller may submit it again. Only when the
-        reason begins with "database damaged" is that in vain: the next ``open`` salvages.
+        reason begins with "database damaged" or "database gone" is that in vain: the next ``open`` takes what is there.
         """
         assert self._writer is not None
         self._writer.submit(batch)

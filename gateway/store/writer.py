@@ -13,7 +13,7 @@ from typing import Final, final
 
 from gateway.core.batch import Batch
 from gateway.store import apply
-from gateway.store.connection import PAGE_BYTES, Connect, is_corrupt, one_line
+from gateway.store.connection import LOST, PAGE_BYTES, Connect, is_corrupt, one_line
 from gateway.store.stats import CommitTimes, StoreStats, WriteMeter
 
 _log: Final = logging.getLogger("forebay.store")
@@ -57,6 +57,8 @@ class Writer:
         self._pages_used = 0
         self._free_bytes = 0
         apply.prepare(connection)
+        self._path = path
+        self._file = _identity(path)
         self._gauge()
 
     def start(self) -> None:
@@ -117,6 +119,7 @@ class Writer:
                     self._reopen()
                 assert self._connection is not None
                 self._connection.execute(apply.APPLY, apply.parameters(batch))
+                refusal = self._lost()
         except Exception as error:  # whatever it was, the caller must hear of its batch
             refusal = one_line(error)
             if not isinstance(error, (sqlite3.Error, OSError)):
@@ -131,7 +134,21 @@ class Writer:
         self._last_error = ""
         return None
 
+    def _lost(self) -> str | None:
+        """Deleted or replaced under a running broker: no start will ever open what goes on in the open file."""
+        try:
+            if _identity(self._path) == self._file:
+                return None
+        except FileNotFoundError:
+            return f"{LOST}: {self._path} was deleted"
+        except OSError:
+            return None  # not a word about the file itself
+        return f"{LOST}: {self._path} was replaced"
+
     def _refusal(self, batch: Batch) -> str | None:
+        lost = self._lost()
+        if lost is not None:
+            return lost
         if not self._min_free_bytes or not batch.segment_id:
             return None
         left = _free_bytes(self._directory) - len(batch.records) - len(batch.targets)
@@ -213,6 +230,11 @@ class Writer:
 
     def _wal_bytes(self) -> int:
         return self._meter.last - self._wal_mark
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def _free_bytes(directory: Path) -> int:

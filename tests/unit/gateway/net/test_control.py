@@ -28,6 +28,34 @@ async def ask(path: Path, *lines: bytes) -> list[Any]:
     return answers
 
 
+async def test_nonsense_is_answered_however_deep(tmp_path: Path) -> None:
+    server = await ControlServer.start(tmp_path / "control.sock", answer)
+    answers = await ask(tmp_path / "control.sock", b"[" * 60_000 + b"\n", b"\xff\n", b'{"cmd":"add","a":1,"b":2}\n')
+    assert [one["ok"] for one in answers] == [False, False, True]
+    server.close()
+
+
+async def test_who_does_not_read_the_answers_is_asked_no_further(tmp_path: Path) -> None:
+    asked = 0
+
+    def long_answer(_: dict[str, Any]) -> str:
+        nonlocal asked
+        asked += 1
+        return "x" * 10_000
+
+    server = await ControlServer.start(tmp_path / "control.sock", long_answer)
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "control.sock", limit=1 << 20)
+    count = 20_000
+    writer.write(b"{}\n" * count)
+    await asyncio.sleep(0.2)
+    assert 0 < asked < 500
+    for _ in range(count):
+        assert len(await reader.readline()) > 10_000
+    assert asked == count
+    writer.close()
+    server.close()
+
+
 async def test_each_line_gets_its_answer(tmp_path: Path) -> None:
     server = await ControlServer.start(tmp_path / "control.sock", answer)
     answers = await ask(

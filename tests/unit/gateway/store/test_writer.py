@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from gateway.core.batch import Batch
 from tests.unit.gateway.store.opened import WAIT_S, Opened
 from tests.unit.gateway.store.test_sqlite import full_batch
@@ -54,6 +56,19 @@ def test_a_write_that_fails_applies_nothing_and_the_next_works(opened: Open, pat
     assert [segment for segment, _, _ in snapshot.segments] == [1, 3, 4]
     assert snapshot.meta["number"] == 4
     assert snapshot.damage == []
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_file_that_is_no_longer_there_takes_nothing(opened: Open, path: Path, how: str) -> None:
+    store = opened()
+    assert store.commit(full_batch(1)) is None
+    if how == "deleted":
+        path.unlink()
+    else:
+        (path.parent / "other").write_bytes(path.read_bytes())
+        (path.parent / "other").rename(path)
+    for number in (2, 3):
+        assert store.commit(Batch(number)) == f"database gone: {path} was {how}"
 
 
 def test_below_the_free_space_floor_only_messages_are_refused(opened: Open) -> None:
