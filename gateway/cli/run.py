@@ -3,8 +3,12 @@
 import json
 import os
 import sys
+from typing import Final
 
 from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, settings_from
+
+# glibc's own limits grow with the largest block that was freed: after a burst of large messages their memory would stay
+GIVES_BACK: Final = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "1048576"}
 
 
 def run(
@@ -15,4 +19,4 @@ def run(
     # the broker runs for months: it starts anew without what only a command line needs (12 MB)
     told = json.dumps([str(sources.config) if sources.config else None, sources.sets, sources.options])
     path = [] if os.getcwd() in sys.path else ["-P"]  # find the package where this process found it
-    os.execv(sys.executable, [sys.executable, *path, "-m", "gateway.broker", told])
+    os.execve(sys.executable, [sys.executable, *path, "-m", "gateway.broker", told], {**GIVES_BACK, **os.environ})
