@@ -1,9 +1,7 @@
 """What a hostile or unlucky peer does to a running broker: its memory, its answers and the others stay as they are."""
 
-import contextlib
 import os
 import shutil
-import socket
 import struct
 import time
 from collections.abc import Iterator
@@ -41,36 +39,6 @@ def test_long_topics_are_not_remembered(broker: Broker) -> None:
             wire.publish(f"{i}/" + "x" * 60_000)
         wire.ping()
     assert wait_until_below(broker, before + 20 * MB) < before + 20 * MB
-
-
-def narrow(port: int) -> Wire:
-    """A client whose system buffers little in both directions."""
-    sock = socket.socket()
-    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-        sock.setsockopt(socket.SOL_SOCKET, option, 65_536)
-    sock.connect(("127.0.0.1", port))
-    return Wire(sock)
-
-
-def test_answers_that_nobody_reads_stop_the_questions(tmp_path: Path) -> None:
-    question = b"\x62\x02\x00\x07"  # PUBREL of an unknown id: the answer says so, 6 bytes
-    settings = {"mqtt.max_packet_size": 128}
-    with Broker(tmp_path / "data", settings) as broker, narrow(broker.port) as deaf:
-        deaf.version = 5
-        deaf.send(mqtt.connect("deaf", 5))
-        deaf.expect(mqtt.CONNACK)
-        deaf.sock.settimeout(1.5)
-        sent = 0
-        with contextlib.suppress(TimeoutError):
-            while sent < 8 * MB:
-                sent += deaf.sock.send((question * 10_000)[sent % 4 :])
-        assert sent < 8 * MB
-        with Wire.connect(broker.port, "other") as other:
-            other.ping()
-        answers = 0
-        deaf.sock.settimeout(5)
-        while answers < sent // 4 * 6:  # read again, each question is answered
-            answers += len(deaf.sock.recv(1 << 20))
 
 
 @pytest.mark.parametrize("qos", [0, 1])

@@ -8,8 +8,10 @@ import pytest
 
 from gateway.core.limits import Limits
 from gateway.core.router import Router
-from gateway.net.connection import CLOSE_MS, Connection, Turn
+from gateway.net.connection import CLOSE_MS, READ_BYTES_MAX, Connection, Turn
 from tests import wire_format as mqtt
+
+PING = b"\xc0\0"
 
 
 @final
@@ -236,3 +238,34 @@ def test_a_defect_costs_its_connection_only(loop: Loop) -> None:
     assert [str(error) for error in loop.faults] == ["of the transport"]
     assert transport.is_aborted()
     assert healthy.writes == [mqtt.publish("t", b"to both")]
+
+
+def test_one_that_floods_waits_for_the_next_turn(loop: Loop) -> None:
+    connection, transport = loop.connect("flood")
+    connection.data_received(PING * (READ_BYTES_MAX // 4))
+    assert transport.is_reading()
+    connection.data_received(PING * (READ_BYTES_MAX // 4))
+    assert not transport.is_reading()
+    loop.run()
+    assert transport.is_reading()
+    connection.data_received(PING)
+    assert transport.is_reading()
+
+
+def test_who_does_not_read_its_answers_is_read_no_further() -> None:
+    limits = Limits()
+    limits.out_high_bytes, limits.max_packet_bytes = 10_000, 1_000
+    loop = Loop(limits)
+    connection, transport = loop.connect("deaf")
+    transport.stuck = True
+    for _ in range(100):
+        if transport.is_reading():
+            connection.data_received(PING * 500)
+            loop.run()
+    assert 21_000 < transport.get_write_buffer_size() < 23_000
+    assert not transport.is_reading()
+    transport.stuck = False
+    transport.unsent = 0
+    connection.resume_writing()
+    loop.run()
+    assert transport.is_reading()
