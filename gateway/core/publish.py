@@ -40,6 +40,9 @@ def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
     if route is None or route.generation != core.trie.generation:
         route = resolve(core, c, topic)
     if p.qos == 0:
+        if p.retain and not core.error_since and waiting_bytes(core) > core.limits.pending_bytes_max:
+            park(core, c, p)
+            return
         publish0(core, c, s, route, p, now)
     else:
         publish12(core, c, s, route, p, now)
@@ -110,7 +113,11 @@ def publish0_other(core: Core, s: Session, route: Route, p: Publish, now: i64) -
         return
     m = message_of(core, route, p, now)
     if p.retain:
-        retain(core, route, m)
+        if p.payload and must_wait(core):
+            core.ledger.drop(0, DISK, 1)  # as QoS 0 it may be given up: then none is retained [MQTT-3.3.1-5]
+            forget_retained(core, route)
+        else:
+            retain(core, route, m)
         core.lazy(now)
     if not deliver_all(core, route, m, s, False, now):
         core.ledger.no_subscriber += 1
@@ -121,12 +128,15 @@ def forbidden(route: Route) -> bool:
     return route.name.startswith("$SYS/") or route.name == "$SYS"
 
 
+def waiting_bytes(core: Core) -> i64:
+    """What is in RAM on its way to the disk."""
+    flying = core.flying
+    return core.commit.bytes + (flying.bytes if flying is not None else 0)
+
+
 def must_wait(core: Core) -> bool:
     """The disk is full up to its budget, or behind by as much as may wait in RAM."""
-    waiting = core.commit.bytes
-    flying = core.flying
-    if flying is not None:
-        waiting += flying.bytes
+    waiting = waiting_bytes(core)
     if core.error_since or waiting > core.limits.pending_bytes_max:
         return True
     budget = core.limits.store_bytes_max
@@ -289,8 +299,12 @@ def retain(core: Core, route: Route, m: Message) -> None:
         core.commit.retained[route.name] = pack_message(m)
         core.commit.bytes += m.size
     else:
-        core.retained.remove(route.name)
-        core.commit.retained[route.name] = None
+        forget_retained(core, route)
+
+
+def forget_retained(core: Core, route: Route) -> None:
+    core.retained.remove(route.name)
+    core.commit.retained[route.name] = None
 
 
 def acknowledge(core: Core, c: Client, s: Session, p: Publish, disk: bool, reason: int) -> None:

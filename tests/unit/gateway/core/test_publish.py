@@ -156,3 +156,33 @@ def test_nobody_publishes_what_the_broker_says_of_itself() -> None:
     assert publisher.put("$SYS/x", b"", 1).reason == 0x87
     assert core_of(b).ledger.drops(0) == {"acl": 1}
     assert session_of(b, "p").awaiting == {}
+
+
+def test_on_a_full_disk_qos_0_goes_on_but_is_not_retained() -> None:
+    b = broker(store_bytes_max=10_000)
+    client = connect(b, "s")
+    client.subscribe("t", qos=0)
+    publisher = connect(b, "p", clean=True)
+    publisher.publish("t", b"old", 0, retain=True)
+    b.router.on_store_usage(10_000, b.now)
+    publisher.publish("t", b"new", 0, retain=True)
+    assert [client.take().payload for _ in range(2)] == [b"old", b"new"]
+    assert core_of(b).retained.get("t") is None
+    assert core_of(b).ledger.drops(0) == {"disk": 1}
+    publisher.publish("t", b"", 0, retain=True)
+    assert core_of(b).ledger.drops(0) == {"disk": 1}, "clearing needs no room"
+
+
+def test_retained_messages_wait_for_the_disk_at_qos_0_too() -> None:
+    b = broker(pending_bytes_max=1_000)
+    publisher = connect(b, "p", clean=True)
+    b.hold()
+    for n in range(9):
+        publisher.publish(f"t/{n}", b"x" * 400, 0, retain=True)
+    assert len(core_of(b).parked) == 1
+    assert len(core_of(b).retained.match("t/#")) < 9
+    b.release()
+    b.pump()
+    b.advance(2_000)
+    assert not core_of(b).parked
+    assert len(core_of(b).retained.match("t/#")) == 9

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.core.limits import Limits
 from gateway.core.model import Backlog, Client, Session
-from gateway.core.routes import CLIENT_CACHE_MAX, build, resolve, route_of
+from gateway.core.routes import CACHED_TOPIC_BYTES_MAX, CLIENT_CACHE_MAX, build, resolve, route_of
 from gateway.core.state import Core
 from gateway.core.topics import Subscription
 from gateway.mqtt.errors import PacketError
@@ -86,3 +86,12 @@ def test_a_group_that_becomes_durable_is_seen_by_known_routes() -> None:
     assert not route_of(core_of(b), "t").durable
     connect(b, "durable").subscribe("$share/g/t", qos=1)
     assert route_of(core_of(b), "t").durable
+
+
+def test_a_long_topic_is_not_remembered() -> None:
+    core = core_with(Subscription(1, "#", 1, False, False, 0, 0))
+    c = Client(None, "", 100, 0)
+    for size in (CACHED_TOPIC_BYTES_MAX, CACHED_TOPIC_BYTES_MAX + 1):
+        assert len(resolve(core, c, b"x" * size).targets) == 1
+    assert [len(topic) for topic in core.routes] == [CACHED_TOPIC_BYTES_MAX]
+    assert [len(topic) for topic in c.routes] == [CACHED_TOPIC_BYTES_MAX]
