@@ -2,9 +2,8 @@
 
 from gateway.core import backlog
 from gateway.core.limits import Limits
-from gateway.core.message import Message
-from gateway.core.model import AHEAD_MAX, Backlog, Delivery, Target
-from gateway.core.record import pack_target
+from gateway.core.message import Message, Segment
+from gateway.core.model import AHEAD_MAX, Backlog, Delivery
 from gateway.core.state import Core, Reading
 from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of
 
@@ -106,9 +105,10 @@ def test_giving_up_a_damaged_segment_skips_nothing_else() -> None:
     assert [int(client.take().payload) for _ in range(5)] == [0, 1, 2, 3, 5]
 
 
-def entry(seq: int) -> Delivery:
+def entry(seq: int, segment: Segment | None = None) -> Delivery:
     m = Message(b"t", b"", 1, False)
     m.seq = seq
+    m.segment = segment
     return Delivery(m, 1, False, None, None)
 
 
@@ -126,6 +126,24 @@ def test_what_comes_back_stands_where_it_stood() -> None:
     assert not b.held
 
 
+def test_acknowledged_before_an_older_one_that_came_back() -> None:
+    """It must be remembered: the cursor stays at the older one."""
+    core = Core(Limits(), 0, 1)
+    b = Backlog(1, 0)
+    written = Segment(1)
+    first, second = entry(1, written), entry(2, written)
+    b.loaded = 2
+    for d in (first, second):
+        backlog.hold(b, d)
+        b.count += 1
+    backlog.give_back(b, first)
+    backlog.hold(b, backlog.pop(b))
+    assert list(b.held) == [2, 1]
+    backlog.settle(core, b, second.message, 0)
+    assert b.ahead == {2}
+    assert b.lowest(3) == 1
+
+
 def test_what_comes_back_to_a_queue_that_was_unloaded_is_read_again() -> None:
     b = Backlog(1, 0)
     d = entry(5)
@@ -139,16 +157,15 @@ def test_what_comes_back_to_a_queue_that_was_unloaded_is_read_again() -> None:
 def test_one_message_that_is_never_acknowledged_lets_nothing_grow() -> None:
     core = Core(Limits(), 0, 1)
     b = Backlog(1, 0)
-    stuck = entry(1)
-    backlog.hold(b, stuck)
-    targets: list[Target] = []
+    written = Segment(1)
+    backlog.hold(b, entry(1, written))
     for seq in range(2, 3 * AHEAD_MAX):
-        d = entry(seq)
-        d.message.targets, d.message.key = targets, pack_target(1, 1, False, None)
+        d = entry(seq, written)
         core.next_seq = seq + 1
         b.loaded = seq
         backlog.hold(b, d)
         b.count += 1
         backlog.settle(core, b, d.message, 0)
-    assert len(b.ahead) <= AHEAD_MAX + 1
+        assert len(b.ahead) <= AHEAD_MAX + 1
+    assert len(b.ahead) > 1
     assert b.lowest(core.next_seq) == 1

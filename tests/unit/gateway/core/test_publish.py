@@ -75,6 +75,21 @@ def test_a_full_memory_queue_pushes_back_until_it_drains_or_ends(end: str) -> No
     assert [publisher.expect("PUBACK").pid for _ in range(4)] == [1, 2, 3, 4]
 
 
+def test_a_queue_of_qos_0_that_drains_lets_publishers_go_on() -> None:
+    b = broker(mqueue_policy=PUSH_BACK, max_mqueue_len=1, out_high_bytes=20)
+    client = connect(b, "s", clean=True, expiry=0)
+    client.subscribe("t", qos=0)
+    client.stall()
+    publisher = connect(b, "p", clean=True)
+    for n in range(6):
+        publisher.publish("t", str(n).encode(), 1)
+    assert core_of(b).parked
+    link = client.link
+    assert hasattr(link, "read_on")
+    link.read_on()
+    assert len([publisher.expect("PUBACK") for _ in range(6)]) == 6
+
+
 def test_pubcomp_waits_for_the_removal_also_on_another_connection() -> None:
     """Else the id is taken for a duplicate after a crash, and the next message is lost."""
     b = broker()

@@ -27,6 +27,7 @@ def test_retained_messages_for_a_session_that_has_ended_leave_nothing_behind() -
     client.disconnect(expiry=0)
     b.release()
     b.advance(2000)
+    assert core_of(b).next_segment == 1  # not even for a moment
     assert not core_of(b).segments
     assert not b.store.segments
 
