@@ -143,6 +143,11 @@ def must_wait(core: Core) -> bool:
     return budget != 0 and core.used_bytes + waiting >= budget
 
 
+def goes_on(core: Core, route: Route, p: Publish) -> bool:
+    """The store fails, but this one needs no disk as long as its receivers are prompt."""
+    return core.error_since != 0 and p.qos == 1 and not p.retain and may_hold(core, route.durable)
+
+
 def give_up(core: Core, c: Client, s: Session, p: Publish) -> None:
     """The disk has failed for too long: v5 is told, 3.1.1 is closed so that it sends again."""
     if c.version == V5:
@@ -184,10 +189,14 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
         core.ledger.drop(0, ACL, 1)
         acknowledge(core, c, s, p, False, NOT_AUTHORIZED if c.version == V5 else 0)
         return
-    if (route.durable or p.retain) and core.in_trouble(now):
-        give_up(core, c, s, p)
-        return
-    if ((route.durable or p.retain) and must_wait(core)) or queues_push_back(core, route, p):
+    if (route.durable or p.retain) and not goes_on(core, route, p):
+        if core.in_trouble(now):
+            give_up(core, c, s, p)
+            return
+        if must_wait(core):
+            park(core, c, p)
+            return
+    if queues_push_back(core, route, p):
         park(core, c, p)
         return
     ledger = core.ledger

@@ -441,6 +441,21 @@ def test_a_held_message_is_answered_by_its_receiver_while_the_store_fails(broker
     assert acknowledged(sender) == [pid]
 
 
+def test_what_needs_no_disk_goes_on_while_the_store_fails(broker: MemoryBroker) -> None:
+    """Prompt receivers answer for the disk; without them the publisher is read no further."""
+    station, sender, other = receiver(broker), publisher(broker), Station(broker, "q", persistent=False)
+    broker.hold()
+    Station(broker, "third")
+    broker.fail()
+    pid = sender.publish("t/a", b"new")
+    assert station.take() == [b"new"]
+    assert acknowledged(sender) == [pid]
+    station.drop()
+    other.publish("t/a", b"nobody there")
+    assert acknowledged(other) == []
+    assert len(broker.router.core.parked) == 1
+
+
 def test_order_after_a_crash_when_held_and_other_messages_mix(broker: MemoryBroker) -> None:
     """A commit takes along what was held before it for the same queue: one FIFO for each session."""
     one, two, sender = receiver(broker, "one"), receiver(broker, "two"), publisher(broker)
