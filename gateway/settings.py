@@ -323,13 +323,15 @@ def _given(sources: Sources, environ: Mapping[str, str], notes: list[str]) -> It
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")  # editors of Windows begin with a mark
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: not UTF-8 at byte {error.start}: expected a TOML file") from None
     try:
         return tomllib.loads(text)
+    except RecursionError:
+        raise SettingsError(f"{path}: not valid TOML: nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         at = re.search(r"\(at line (\d+),", message)

@@ -125,6 +125,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         load(Sources(binary), {})
 
 
+def test_files_of_strange_editors(tmp_path: Path) -> None:
+    assert file_settings(tmp_path, "\ufeff[mqtt]\r\nmax_inflight = 5\r\n").mqtt_max_inflight == 5
+    assert error_of(tmp_path, "x = " + "[" * 100_000) == "forebay.toml: not valid TOML: nested too deeply"
+
+
 def test_tls_needs_files_that_are_there(tmp_path: Path) -> None:
     (tmp_path / "cert").touch()
     tls = f"listeners.tls = ['h:1']\ntls.cert = '{tmp_path}/cert'\ntls.key = '{tmp_path}/key'\n"
