@@ -110,9 +110,10 @@ def state_of(core: Core, s: Session) -> bytes:
         if d.qos == 2:
             if d.state >= 3:
                 row.released.append(d.packet_id)
-            elif d.backlog is not None:
+            elif d.backlog is not None and d.message.segment is not None:
                 row.sent.append((d.packet_id, d.backlog.sid, d.message.seq))
-    row.awaiting = list(s.awaiting)
+    # not what is held back with its message, see stall.py
+    row.awaiting = [packet_id for packet_id, held in s.awaiting.items() if held != core.commit.number]
     return pack_state(row)
 
 
@@ -149,29 +150,6 @@ def fill_cursor(core: Core, b: Backlog, row: SessionState) -> None:
     prune(core, b)
     row.cursor = b.cursor
     row.ahead = list(b.ahead)
-
-
-def take_batch(core: Core, now: i64) -> Batch | None:
-    """The next batch for the store, or None; called only when the store is idle."""
-    open = core.flying
-    if open is not None:
-        if now < open.retry_at:
-            return None
-        open.submitted = True
-        return pack(open)
-    open = core.commit
-    if not open.urgent and (open.lazy_at == 0 or now < open.lazy_at):
-        return None
-    close(core, open, now)
-    if open.idle() and not (open.lazy_at and now >= open.lazy_at):
-        open.urgent = False  # all that it was for has been acknowledged meanwhile
-        open.acks.clear()
-        return None
-    core.flying = open
-    core.commit = Commit(open.number + 1)
-    rows(core, open, now)
-    open.submitted = True
-    return pack(open)
 
 
 def close(core: Core, open: Commit, now: i64) -> None:

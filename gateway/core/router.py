@@ -10,12 +10,13 @@ from mypy_extensions import i64
 from gateway.core import acks, backlog, lifecycle, load, publish, report, subscribe, upkeep
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
-from gateway.core.commits import take_batch, written
+from gateway.core.commits import written
 from gateway.core.delivery import pump, staged
 from gateway.core.feed import feed
 from gateway.core.limits import Limits
 from gateway.core.model import Client, PendingAck, Session
 from gateway.core.shared import pump_group, pump_groups
+from gateway.core.stall import take_batch, worked
 from gateway.core.state import CONNACKED, IDS, RELEASE, RETAINED, SEND, STAGED_SEND, Core, Waiter
 from gateway.mqtt.encode import encode
 from gateway.mqtt.errors import PacketError
@@ -185,10 +186,7 @@ class Router:
         commit = core.flying
         assert commit is not None and commit.number == number
         core.flying = None
-        if core.error_since:
-            core.error_since = 0
-            core.store_error = ""
-            core.alarms.append("the store works again")
+        worked(core, commit.whole)
         written(core, commit, now)
         touched: list[Client] = []
         last: PendingAck | None = None

@@ -67,6 +67,7 @@ class Commit:
         self.waits_since: i64 = 0  # gateway ms since when acknowledgements wait for a store in trouble
         self.retry_at: i64 = 0
         self.submitted: bool = False  # in the store's hands
+        self.whole: bool = True  # not without its messages
         self.urgent: bool = False
         self.lazy_at: i64 = 0  # gateway ms by which it is due though nobody waits, 0 = nothing in it
 
@@ -130,6 +131,7 @@ class Core:
         self.full_since: i64 = 0
         self.store_error: str = ""
         self.error_since: i64 = 0  # gateway ms, 0 = the store works
+        self.stall_at: i64 = 0  # gateway ms until which commits go without messages, 0 = the disk takes them
         self.evict_from: int = 0  # segments up to this one were looked at
         self.evict_at: i64 = 0
         self.sent_loads: list[tuple[Session, int, int, int]] = []  # QoS 2 in flight, to be read at the start

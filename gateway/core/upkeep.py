@@ -16,6 +16,7 @@ from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.model import STAGED, PendingAck, Session
 from gateway.core.record import pack_state, unpack_state
 from gateway.core.shared import pump_groups
+from gateway.core.stall import RETRY_MS, carries, put_off, worked
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
 from gateway.mqtt.packets import V5
 from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
@@ -54,6 +55,8 @@ def tick(core: Core, now: i64) -> i64:
     flying = core.flying
     if flying is not None and flying.retry_at:
         due = min(due, flying.retry_at)
+    if core.stall_at > now:
+        due = min(due, core.stall_at)
     return due
 
 
@@ -93,6 +96,8 @@ def check_disk(core: Core, now: i64) -> None:
         core.alarms.append(f"the store has reached its budget of {budget} bytes: publishers are pushed back")
     elif now - core.full_since >= core.limits.push_back_ms and now >= core.evict_at:
         evict(core, budget // EVICT_SHARE, now)
+    if core.stall_at and core.flying is None:
+        worked(core, False)
     if core.error_since:
         for commit in (core.flying, core.commit):
             if commit is not None and commit.acks and not commit.waits_since:
@@ -124,7 +129,6 @@ def failed(core: Core, text: str, now: i64) -> None:
     """The commit did not get to the disk: it is tried again; publishers wait."""
     flying = core.flying
     assert flying is not None
-    flying.retry_at = now + 500
     if not core.error_since:
         core.error_since = now
         core.alarms.append(f"the store fails: {text}")
@@ -132,6 +136,10 @@ def failed(core: Core, text: str, now: i64) -> None:
     flying.submitted = False
     if not flying.waits_since:
         flying.waits_since = now
+    if carries(flying):
+        put_off(core, flying, now)  # the rest is tried at once
+    else:
+        flying.retry_at = now + RETRY_MS
     if core.in_trouble(now):
         abandon_late(core, now)
 

@@ -9,12 +9,13 @@ from typing import Final, final
 
 from gateway.core.batch import Batch, Snapshot
 from gateway.store import salvage
-from gateway.store.connection import connect, is_damage, one_line
+from gateway.store.connection import PAGE_BYTES, connect, is_damage, one_line
 from gateway.store.errors import StoreError
 from gateway.store.load import load
 from gateway.store.lock import DirectoryLock
 from gateway.store.migrations import migrate
 from gateway.store.reader import OnRead, SegmentReader
+from gateway.store.spare import Spare, is_full
 from gateway.store.stats import StoreStats
 from gateway.store.writer import SUSPECT, OnDone, Writer
 
@@ -65,8 +66,14 @@ class Store:
             raise StoreError(f"cannot make the data directory {self._path.parent}: {error.strerror}") from error
         self._lock = DirectoryLock(self._path.parent / "forebay.lock")
         try:
-            snapshot, connection = self._open_or_salvage()
-            self._writer = Writer(connection, self._connect, self._path, self._min_free_bytes, self._on_done)
+            spare = Spare(salvage.beside(self._path, ".spare"))
+            try:
+                snapshot, connection = self._open_or_salvage()
+            except sqlite3.Error as error:
+                if not (is_full(error) and spare.spend()):
+                    raise
+                snapshot, connection = self._open_or_salvage()
+            self._writer = Writer(connection, self._connect, self._path, self._min_free_bytes, spare, self._on_done)
             self._reader = SegmentReader(self._connect_reader, self._on_read)
         except (sqlite3.Error, OSError) as error:
             self.close()
@@ -95,6 +102,8 @@ class Store:
     def _open_file(self, thorough: bool) -> tuple[Snapshot, sqlite3.Connection]:
         if 0 < _size(self._path) < _SMALLEST_BYTES:
             raise sqlite3.DatabaseError("too short for a database")
+        if _size(self._path) % PAGE_BYTES and not _size(self._wal):  # SQLite reads zeros there
+            raise sqlite3.DatabaseError("its end is missing")
         connection = self._connect()
         try:
             migrate(connection, self._path)

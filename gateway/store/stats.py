@@ -40,7 +40,7 @@ class StoreStats:
     """One reading. Bytes are of the file system's; times in ms."""
 
     def __init__(self) -> None:
-        self.used_bytes = 0  # pages in use and the write-ahead log
+        self.used_bytes = 0  # pages in use
         self.file_bytes = 0  # database and write-ahead log as files
         self.free_bytes = 0  # left on the file system for this user
         self.commits = 0

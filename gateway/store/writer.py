@@ -14,6 +14,7 @@ from typing import Final, final
 from gateway.core.batch import Batch
 from gateway.store import apply
 from gateway.store.connection import LOST, PAGE_BYTES, Connect, is_corrupt, one_line
+from gateway.store.spare import Spare, is_full
 from gateway.store.stats import CommitTimes, StoreStats, WriteMeter
 
 _log: Final = logging.getLogger("forebay.store")
@@ -24,6 +25,7 @@ _VACUUM_PAUSE_S: Final = 0.02
 _VACUUM_PAGES: Final = 512  # freed in one go, while idle
 _SLACK_PAGES: Final = 1024  # free pages that stay in the file: they will be needed again
 _GAUGE_S: Final = 0.2
+_ROOM_BYTES: Final = 1024 * 1024  # never given to messages: taking them away writes a little, too
 
 # beside the database: the next start checks the whole file
 SUSPECT: Final = ".suspect"
@@ -36,14 +38,22 @@ class Writer:
     """Owns the connection that writes. After any failure it is dropped and opened anew."""
 
     def __init__(
-        self, connection: sqlite3.Connection, connect: Connect, path: Path, min_free_bytes: int, on_done: OnDone
+        self,
+        connection: sqlite3.Connection,
+        connect: Connect,
+        path: Path,
+        min_free_bytes: int,
+        spare: Spare,
+        on_done: OnDone,
     ) -> None:
         """``connection`` is a fresh one; ``connect`` opens another. Raises sqlite3.Error."""
         self._connection: sqlite3.Connection | None = connection
         self._connect = connect
         self._directory = path.parent
+        self._wal = path.with_name(path.name + "-wal")
         self._suspect = path.with_name(path.name + SUSPECT)
         self._min_free_bytes = min_free_bytes
+        self._spare = spare
         self._on_done = on_done
         self._jobs: SimpleQueue[Batch | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -52,6 +62,7 @@ class Writer:
         self._commits = 0
         self._failed = 0
         self._last_error = ""
+        self._upkeep_error = ""  # of checkpoint or vacuum
         self._wal_mark = 0  # the meter at the last checkpoint
         self._gauged_at = 0.0
         self._pages_used = 0
@@ -82,11 +93,11 @@ class Writer:
 
     def report(self, stats: StoreStats) -> None:
         """Fill in the writer's figures."""
-        stats.used_bytes = self._pages_used * PAGE_BYTES + self._wal_bytes()
+        stats.used_bytes = self._pages_used * PAGE_BYTES  # with those that are still in the log
         stats.free_bytes = self._free_bytes
         stats.commits = self._commits
         stats.failed_commits = self._failed
-        stats.last_error = self._last_error
+        stats.last_error = self._last_error or self._upkeep_error
         stats.last_commit_ms = self._times.last_ms
         stats.max_commit_ms = self._times.max_ms
         stats.p50_commit_ms = self._times.percentile(50)
@@ -125,6 +136,9 @@ class Writer:
             if not isinstance(error, (sqlite3.Error, OSError)):
                 _log.exception("a batch could not be written")
             self._distrust(error)
+            if is_full(error) and not batch.segment_id and self._spare.spend():
+                self._checkpoint()
+                return self._commit(batch)
         if refusal is not None:
             self._failed += 1
             self._last_error = refusal
@@ -146,15 +160,24 @@ class Writer:
         return f"{LOST}: {self._path} was replaced"
 
     def _refusal(self, batch: Batch) -> str | None:
+        """Why this batch must wait: the file is gone, or its messages would take room that is not for them."""
         lost = self._lost()
         if lost is not None:
             return lost
-        if not self._min_free_bytes or not batch.segment_id:
+        if not batch.segment_id:
             return None
-        left = _free_bytes(self._directory) - len(batch.records) - len(batch.targets)
-        if left >= self._min_free_bytes:
+        size = len(batch.records) + len(batch.targets)
+        least = max(self._min_free_bytes, _ROOM_BYTES)
+        if _free_bytes(self._directory) - 2 * size - self._wal_bytes() >= least:
             return None
-        return f"disk full: {max(left, 0)} bytes would be left, at least {self._min_free_bytes} must stay free"
+        self._checkpoint()
+        # a fresh log is written over the old one, and free pages of the file are taken first
+        in_log = max(0, size - _file_bytes(self._wal))
+        in_file = max(0, size + self._wal_bytes() - self._gauge() * PAGE_BYTES)
+        left = self._free_bytes - in_log - in_file
+        if left >= least:
+            return None
+        return f"disk full: {max(left, 0)} bytes would be left, at least {least} must stay free"
 
     def _distrust(self, error: Exception) -> None:
         """Drop the connection after a failure: what a failed fsync left in its caches cannot be relied on."""
@@ -180,7 +203,7 @@ class Writer:
 
     def _after_commit(self) -> None:
         self._meter.read()
-        if self._last_error or self._wal_bytes() >= _CHECKPOINT_BYTES:
+        if self._last_error or self._upkeep_error or self._wal_bytes() >= _CHECKPOINT_BYTES:
             # after a failure too: on a full disk the next commit can then write over the log from its start
             self._checkpoint()
         if time.monotonic() - self._gauged_at >= _GAUGE_S:
@@ -192,23 +215,31 @@ class Writer:
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._wal_mark = self._meter.read()
+            self._upkeep_error = ""
         except sqlite3.Error as error:
             # nothing is lost: the log keeps what could not be written back
-            self._last_error = f"checkpoint: {one_line(error)}"
-            _log.warning("%s", self._last_error)
-            self._distrust(error)
+            self._upkeep_failed("checkpoint", error)
+
+    def _upkeep_failed(self, what: str, error: sqlite3.Error) -> None:
+        reason = f"{what}: {one_line(error)}"
+        if reason != self._upkeep_error:  # it is tried again and again: told once
+            self._upkeep_error = reason
+            _log.warning("%s", reason)
+        self._distrust(error)
 
     def _tidy(self) -> float | None:
         """Give free pages back while nobody writes; the seconds until it wants to go on, None when done."""
         free = self._gauge()
+        if self._upkeep_error and self._connection is not None:
+            self._checkpoint()
+            return _IDLE_S
         if self._connection is None or free <= _SLACK_PAGES:
             return None
         try:
             # its rows have no columns, which makes execute() stop after the first page
             self._connection.executescript(f"PRAGMA incremental_vacuum({min(_VACUUM_PAGES, free - _SLACK_PAGES)})")
         except sqlite3.Error as error:
-            self._last_error = f"vacuum: {one_line(error)}"
-            self._distrust(error)
+            self._upkeep_failed("vacuum", error)
             return None
         self._checkpoint()  # only this shortens the file
         return _VACUUM_PAUSE_S
@@ -219,6 +250,7 @@ class Writer:
         free = 0
         try:
             self._free_bytes = _free_bytes(self._directory)
+            self._spare.restore(self._free_bytes, max(self._min_free_bytes, _ROOM_BYTES))
             if self._connection is not None:
                 pages, free = self._connection.execute(
                     "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
@@ -235,6 +267,13 @@ class Writer:
 def _identity(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_dev, found.st_ino
+
+
+def _file_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _free_bytes(directory: Path) -> int:

@@ -117,7 +117,8 @@ async def test_a_store_in_trouble_is_told_once_and_tried_again(tmp_path: Path) -
     rig.router.on_packet(client, decoded(mqtt.publish("t", b"x", 1, pid=2)), rig.now())
     await rig.until(lambda: rig.store.stats().failed_commits >= 3)
     assert "disk full" in str(rig.router.status(rig.now())["store"])
-    rig.store._min_free_bytes = 0
+    assert rig.store._writer is not None
+    rig.store._writer._min_free_bytes = 0
     await rig.until(lambda: rig.router.core.segments != {} and rig.pump.idle)
     assert rig.router.take_alarms()[0].startswith("the store fails: disk full")
     await rig.close()
