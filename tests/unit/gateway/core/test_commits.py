@@ -1,6 +1,7 @@
 """One commit: target sets once, retries as they were, only what somebody still needs."""
 
-from gateway.core.commits import pack_targets, take_batch
+from gateway.core.commits import pack_targets
+from gateway.core.stall import take_batch
 from gateway.core.model import Session, Target
 from gateway.core.record import unpack_segment_records, unpack_segment_targets, unpack_state
 from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of

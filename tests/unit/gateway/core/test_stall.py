@@ -59,14 +59,15 @@ def test_a_collector_comes_back_and_drains_while_publishers_wait(broker: MemoryB
     for number in range(3):
         publisher.publish("t/a", b"%d" % number)
     assert len(publisher.pids(mqtt.PUBACK)) == 3
+    broker.hold()
     publisher.publish("t/a", b"3")
     full(broker)
     assert error(broker) == "disk full"
     back = Station(broker, "r")
     full(broker)
-    back.connack = back.come()[0]
-    assert back.connack.type == mqtt.CONNACK
-    assert back.connack["present"] == 1
+    connack, *back.early = back.come()
+    assert connack.type == mqtt.CONNACK
+    assert connack["present"] == 1
     full(broker, 100)
     assert back.take() == [b"0", b"1", b"2", b"3"]
     full(broker, 3000)
@@ -79,13 +80,14 @@ def test_a_collector_comes_back_and_drains_while_publishers_wait(broker: MemoryB
 def test_those_who_wait_are_stored_in_order_once_there_is_room(broker: MemoryBroker) -> None:
     away(broker)
     publishers = [Station(broker, f"p{number}", persistent=False) for number in range(3)]
+    broker.hold()
     for number, publisher in enumerate(publishers):
         publisher.publish("t/a", b"%d" % number)
         full(broker, 700)
     assert [publisher.pids(mqtt.PUBACK) for publisher in publishers] == [[], [], []]
     room(broker)
     assert [publisher.pids(mqtt.PUBACK) for publisher in publishers] == [[1], [1], [1]]
-    broker.restart()
+    broker.crash()
     assert Station(broker, "r").take() == [b"0", b"1", b"2"]
 
 
@@ -93,6 +95,7 @@ def test_those_who_wait_are_stored_in_order_once_there_is_room(broker: MemoryBro
 def test_an_incoming_qos_2_id_is_not_on_disk_before_its_message(broker: MemoryBroker, crash: bool) -> None:
     away(broker, 2)
     publisher = Station(broker, "p")
+    broker.hold()
     publisher.publish("t/a", b"x", qos=2)
     full(broker, 3000)
     assert publisher.pids(mqtt.PUBREC) == []
@@ -100,7 +103,7 @@ def test_an_incoming_qos_2_id_is_not_on_disk_before_its_message(broker: MemoryBr
     assert unpack_state(broker.store.cursors[sid]).awaiting == []
     if crash:
         broker.holding = False
-        broker.restart()
+        broker.crash()
         publisher = Station(broker, "p")
         publisher.link.send(mqtt.publish("t/a", b"x", 2, False, True, 1, 5))
     room(broker)
@@ -116,6 +119,7 @@ def test_an_outgoing_qos_2_delivery_waits_for_its_message(broker: MemoryBroker) 
     receiver.subscribe("t/#", qos=2)
     broker.advance(2000)
     publisher = Station(broker, "p", persistent=False)
+    broker.hold()
     publisher.publish("t/a", b"x", qos=2)
     full(broker, 3000)
     assert receiver.come() == []
@@ -128,6 +132,7 @@ def test_an_outgoing_qos_2_delivery_waits_for_its_message(broker: MemoryBroker) 
 
 def test_a_retained_message_waits_too(broker: MemoryBroker) -> None:
     publisher = Station(broker, "p", persistent=False)
+    broker.hold()
     publisher.publish("t/a", b"x", retain=True)
     full(broker, 3000)
     assert publisher.pids(mqtt.PUBACK) == []
@@ -141,6 +146,7 @@ def test_a_retained_message_waits_too(broker: MemoryBroker) -> None:
 def test_a_session_that_ends_meanwhile_takes_its_share_along(broker: MemoryBroker) -> None:
     station = away(broker)
     publisher = Station(broker, "p", persistent=False)
+    broker.hold()
     publisher.publish("t/a", b"x")
     full(broker, 1000)
     Station(broker, "r", persistent=False, clean=True)
@@ -156,6 +162,7 @@ def test_after_the_hold_they_are_given_back_and_the_trouble_is_over(broker: Memo
     broker = MemoryBroker({"store.error_hold_s": "5s"})
     away(broker)
     publisher = Station(broker, "p", persistent=False)
+    broker.hold()
     publisher.publish("t/a", b"x")
     full(broker, 6500)
     answers = [packet for packet in publisher.come() if packet.type == mqtt.PUBACK]
@@ -166,5 +173,5 @@ def test_after_the_hold_they_are_given_back_and_the_trouble_is_over(broker: Memo
     room(broker)
     publisher.publish("t/a", b"y")
     assert publisher.pids(mqtt.PUBACK) == [2]
-    broker.restart()
+    broker.crash()
     assert Station(broker, "r").take() == [b"y"]
