@@ -14,7 +14,6 @@ from gateway.core.hold import expire
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.model import STAGED, PendingAck, Session
-from gateway.core.record import pack_state, unpack_state
 from gateway.core.shared import pump_groups
 from gateway.core.stall import RETRY_MS, carries, put_off, worked
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
@@ -146,11 +145,9 @@ def failed(core: Core, text: str, now: i64) -> None:
 
 def abandon_late(core: Core, now: i64) -> None:
     """Not what the store has in hand: it may get to the disk yet."""
-    for commit in (core.flying, core.commit):
-        if commit is None or commit.submitted or not commit.acks or not commit.waits_since:
-            continue
-        if now - commit.waits_since >= core.limits.error_hold_ms:
-            abandon(core, commit, now)
+    commit = core.commit
+    if commit.acks and commit.waits_since and now - commit.waits_since >= core.limits.error_hold_ms:
+        abandon(core, commit, now)
 
 
 def abandon(core: Core, commit: Commit, now: i64) -> None:
@@ -158,9 +155,6 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
     core.alarms.append(f"{len(commit.acks)} publishes could not be stored: given back to their publishers")
     acks = [a for a in commit.acks if not a.done]
     commit.acks = []
-    segment = commit.segment
-    if segment is not None:
-        core.segments.pop(segment.id, None)
     refused: set[int] = set()
     for m in commit.messages:
         if not m.missing:
@@ -172,14 +166,11 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
             if b is not None:
                 drop_entry(core, b, m, DISK, now)
     staged = [s for s in core.by_sid.values() if s.staged and unstage(core, s, refused, now)]
-    commit.segment = None
     commit.messages = []
-    commit.records = []
-    commit.sets = {}
     commit.bytes = 0
     commit.waits_since = 0
     for s in core.by_sid.values():
-        forget_incoming(core, s, commit)
+        forget_incoming(core, s, commit.number)
     for a in acks:
         refuse(core, a, now)
     for s in staged:
@@ -187,18 +178,13 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
         pump_groups(core, s, now)
 
 
-def forget_incoming(core: Core, s: Session, commit: Commit) -> None:
+def forget_incoming(core: Core, s: Session, number: int) -> None:
     """The QoS 2 publishes of this commit are refused, also those of a connection that is gone."""
-    ids = [packet_id for packet_id, held in s.awaiting.items() if held == commit.number]
+    ids = [packet_id for packet_id, held in s.awaiting.items() if held == number]
     for packet_id in ids:
         del s.awaiting[packet_id]
     if ids:
         core.dirty_session(s)
-        packed = commit.cursors.get(s.sid)
-        if packed is not None:  # closed already: else the next message of that id would be a duplicate after a crash
-            row = unpack_state(packed)
-            row.awaiting = [packet_id for packet_id in row.awaiting if packet_id not in ids]
-            commit.cursors[s.sid] = pack_state(row)
 
 
 def unstage(core: Core, s: Session, refused: set[int], now: i64) -> bool:

@@ -136,8 +136,10 @@ def test_what_the_store_has_in_hand_is_not_given_back() -> None:
     b, client, publisher = trouble(5)
     publisher.publish("t", b"1", 1)
     b.fail()
+    b.release_one()  # what goes on without messages
     b.advance(600)
-    assert b.submitted is not None  # it hangs
+    assert b.submitted is not None
+    assert b.submitted.segment_id  # it hangs
     b.advance(10_000)
     publisher.expect_nothing()
     b.release()
