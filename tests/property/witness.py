@@ -238,7 +238,11 @@ class Witness(Loop):
     def _acknowledged(self, post: Post) -> None:
         post.acknowledged = True
         kept = bool(self.stored & set(post.copies))
-        passing = [p for p in self.posts.values() if p.topic == post.topic and p.expiry and p.number >= post.number]
+        passing = [  # it expires, or a later one of QoS 0 took its place and was then given up for want of room
+            p
+            for p in self.posts.values()
+            if p.topic == post.topic and p.number >= post.number and (p.expiry or (p.qos == 0 and p.retain))
+        ]
         if post.retain and not passing:
             first = self.order[post.copies[0]] if post.copies[0] in self.order else 0
             later = [
