@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import signal
 import ssl
 import sys
@@ -44,6 +45,7 @@ def run(settings: Settings) -> int:
     Returns the exit status: 0, or 1 with one line on stderr when the broker
     cannot start (address, data directory, database, certificate, users).
     """
+    os.umask(0o077)  # messages are nobody else's to read
     log = Log(sys.stderr, settings.log_level)
     logging.getLogger().addHandler(LogHandler(log))
     try:

@@ -1,6 +1,7 @@
 """The broker's log: plain lines on a text stream, and a brake on what every peer can cause."""
 
 import logging
+import re
 import time
 import traceback
 from collections.abc import Callable
@@ -97,4 +98,4 @@ class LogHandler(logging.Handler):
         if isinstance(error, Exception):
             self._log.defect(record.getMessage(), error)
         else:
-            self._log.noise(str(record.msg), record.getMessage(), level)
+            self._log.noise(re.sub("%[sd]", "...", str(record.msg)), record.getMessage(), level)

@@ -1,6 +1,7 @@
 """``forebay pub`` and ``forebay sub``."""
 
 import asyncio
+import os
 import ssl
 import sys
 from collections.abc import Coroutine
@@ -104,6 +105,8 @@ class _Printer:
             sys.stdout.buffer.flush()
         except OSError as error:
             self.broken = error.strerror or str(error)
+            # the interpreter flushes once more at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self.ended.set()
             return False
         if self.left is not None:

@@ -26,7 +26,7 @@ def say(*words: object) -> None:
 class Publisher:
     def __init__(self, port: str, name: str, topic: str, qos: int, stop: Path, rate: float) -> None:
         options = ["-p", port, "-t", topic, "-q", str(qos)]
-        self.command = ["stdbuf", "-oL", "mosquitto_pub", "-d", "-c", "-l", *options, "-i"]
+        self.command = ["stdbuf", "-oL", "mosquitto_pub", "-h", "127.0.0.1", "-d", "-c", "-l", *options, "-i"]
         self.runs = 0
         self.name, self.stop, self.rate = name, stop, rate
         self.number = 0
@@ -93,7 +93,7 @@ class Publisher:
 def main() -> None:
     mode, port, name, topic, qos, stop, rate = sys.argv[1:]
     if mode == "sub":
-        line = ["mosquitto_sub", "-d", "-p", port, "-i", name, "-t", topic, "-q", qos, "-c", "-F", "R %p"]
+        line = ["mosquitto_sub", "-h", "127.0.0.1", "-d", "-p", port, "-i", name, "-t", topic, "-q", qos, "-c", "-F", "R %p"]
         os.execvp("stdbuf", ["stdbuf", "-oL", *line])
     publisher = Publisher(port, name, f"{topic}/0", int(qos), Path(stop), float(rate))
     while True:
