@@ -93,7 +93,23 @@ class Publisher:
 def main() -> None:
     mode, port, name, topic, qos, stop, rate = sys.argv[1:]
     if mode == "sub":
-        line = ["mosquitto_sub", "-h", "127.0.0.1", "-d", "-p", port, "-i", name, "-t", topic, "-q", qos, "-c", "-F", "R %p"]
+        line = [
+            "mosquitto_sub",
+            "-h",
+            "127.0.0.1",
+            "-d",
+            "-p",
+            port,
+            "-i",
+            name,
+            "-t",
+            topic,
+            "-q",
+            qos,
+            "-c",
+            "-F",
+            "R %p",
+        ]
         os.execvp("stdbuf", ["stdbuf", "-oL", *line])
     publisher = Publisher(port, name, f"{topic}/0", int(qos), Path(stop), float(rate))
     while True:
