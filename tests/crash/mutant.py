@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import gateway.broker
@@ -11,9 +11,9 @@ from gateway.cli.main import main
 
 def serve() -> None:
     """As ``python -m gateway``, with what was changed in this process."""
-    os.execv = stay  # type: ignore[assignment]
+    os.execve = stay  # type: ignore[assignment]
     main()
 
 
-def stay(_path: str, arguments: Sequence[str]) -> NoReturn:
+def stay(_path: str, arguments: Sequence[str], _env: Mapping[str, str]) -> NoReturn:
     sys.exit(gateway.broker.main(arguments[-1]))
