@@ -111,6 +111,7 @@ class Link:
         self._store = _Unacknowledged()
         self._window = 1
         self._changed = asyncio.Event()
+        self._answered = asyncio.Event()  # PINGRESP
         self._subacks: dict[int, asyncio.Future[Sequence[int]]] = {}
         self._unreleased: set[int] = set()  # QoS 2 packet ids received and not released
         self._reason = 0
@@ -134,6 +135,7 @@ class Link:
     def _watch(self) -> None:
         """Stand before those of gmqtt's packet handlers that leave something out."""
         self._handler = self._client._package_handler
+        self._handler._handle_pingresp_packet = self._on_pingresp
         puback, pubrec = self._handler._handle_puback_packet, self._handler._handle_pubrec_packet
         pubrel, publish2 = self._handler._handle_pubrel_packet, self._handler._handle_qos_2_publish_packet
 
@@ -262,11 +264,25 @@ class Link:
                 while self._unreleased and not self.lost.is_set():
                     self._changed.clear()
                     await self._changed.wait()
+                await self._all_read()
         except TimeoutError:
             pass
         if not self.lost.is_set():
             end = {"session_expiry_interval": 0} if end_session and self._expiry_s else {}
             await self._client.disconnect(**end)
+
+    async def _all_read(self) -> None:
+        """The broker has read our last acknowledgements.
+
+        A close with deliveries unread is a reset, and what a broker has not read when it comes may be lost.
+        """
+        if self._deliver is not None and not self.lost.is_set():
+            self._answered.clear()
+            self._client._connection._send_ping_request()
+            await self._answered.wait()
+
+    def _on_pingresp(self, cmd: int, packet: bytes) -> None:
+        self._answered.set()
 
     def lost_reason(self) -> str:
         """Why the connection ended, for people."""
