@@ -21,7 +21,7 @@ from gateway.mqtt.packets import V5
 from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
 
 CHECK_MS: Final = 1000
-EVICT_SHARE: Final = 50  # one fiftieth of the budget is given up at a time
+EVICT_SHARE: Final = 50  # one fiftieth of the budget, and what is above it, is given up at a time
 
 
 def tick(core: Core, now: i64) -> i64:
@@ -94,7 +94,7 @@ def check_disk(core: Core, now: i64) -> None:
         core.full_since = now
         core.alarms.append(f"the store has reached its budget of {budget} bytes: publishers are pushed back")
     elif now - core.full_since >= core.limits.push_back_ms and now >= core.evict_at:
-        evict(core, budget // EVICT_SHARE, now)
+        evict(core, core.used_bytes - budget + budget // EVICT_SHARE, now)
     if core.stall_at and core.flying is None:
         worked(core, False)
     if core.error_since:

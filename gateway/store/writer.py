@@ -25,6 +25,7 @@ _VACUUM_PAUSE_S: Final = 0.02
 _VACUUM_PAGES: Final = 512  # freed in one go, while idle
 _SLACK_PAGES: Final = 1024  # free pages that stay in the file: they will be needed again
 _GAUGE_S: Final = 0.2
+_GAUGE_BYTES: Final = 1024 * 1024  # written; the budget is kept by what the gauge says
 _ROOM_BYTES: Final = 1024 * 1024  # never given to messages: taking them away writes a little, too
 
 # beside the database: the next start checks the whole file
@@ -65,6 +66,7 @@ class Writer:
         self._upkeep_error = ""  # of checkpoint or vacuum
         self._wal_mark = 0  # the meter at the last checkpoint
         self._gauged_at = 0.0
+        self._gauged_bytes = 0
         self._pages_used = 0
         self._free_bytes = 0
         apply.prepare(connection)
@@ -206,7 +208,8 @@ class Writer:
         if self._last_error or self._upkeep_error or self._wal_bytes() >= _CHECKPOINT_BYTES:
             # after a failure too: on a full disk the next commit can then write over the log from its start
             self._checkpoint()
-        if time.monotonic() - self._gauged_at >= _GAUGE_S:
+        grown = self._meter.last - self._gauged_bytes
+        if grown >= _GAUGE_BYTES or time.monotonic() - self._gauged_at >= _GAUGE_S:
             self._gauge()
 
     def _checkpoint(self) -> None:
@@ -247,6 +250,7 @@ class Writer:
     def _gauge(self) -> int:
         """Refresh the gauges; the number of free pages in the file."""
         self._gauged_at = time.monotonic()
+        self._gauged_bytes = self._meter.last
         free = 0
         try:
             self._free_bytes = _free_bytes(self._directory)
