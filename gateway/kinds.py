@@ -7,7 +7,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
 from gateway.core.limits import NEVER
 
@@ -312,4 +312,52 @@ class Expiries:
     def show(self, value: object) -> str:
         assert isinstance(value, list)
         rows = (f"{{ client_id = {quoted(name)}, seconds = {self._span.show(s)} }}" for name, s in value)
+        return "[" + ", ".join(rows) + "]"
+
+
+@final
+class ClientTypes:
+    """A list of tables {client_id = pattern, username = pattern, type = "application" or "device"}.
+
+    One of the two patterns may be left out. As text: PATTERN=application,username:PATTERN=device.
+    """
+
+    allowed = (
+        'tables with client_id and/or username (patterns with * and ?) and type ("application" or "device"); '
+        "as text PATTERN=TYPE or username:PATTERN=TYPE, separated by commas"
+    )
+    _TYPES: Final = {"application": True, "device": False}
+    _USER: Final = "username:"
+
+    def parse(self, value: object) -> list[tuple[str, str, bool]]:
+        if not isinstance(value, list):
+            raise ValueError
+        return [self._one(row) for row in value]
+
+    def _one(self, row: object) -> tuple[str, str, bool]:
+        if not isinstance(row, dict) or not row.keys() <= {"client_id", "username", "type"}:
+            raise ValueError
+        client_id, username, kind = row.get("client_id", ""), row.get("username", ""), row.get("type")
+        if not isinstance(client_id, str) or not isinstance(username, str) or not (client_id or username):
+            raise ValueError
+        if not isinstance(kind, str) or kind.lower() not in self._TYPES:
+            raise ValueError
+        return client_id, username, self._TYPES[kind.lower()]
+
+    def from_text(self, text: str) -> object:
+        rows: list[dict[str, str]] = []
+        for part in text.split(",") if text else ():
+            pattern, _, kind = part.strip().rpartition("=")
+            name = "username" if pattern.startswith(self._USER) else "client_id"
+            rows.append({name: pattern.removeprefix(self._USER).strip(), "type": kind.strip()})
+        return rows
+
+    def show(self, value: object) -> str:
+        assert isinstance(value, list)
+        rows: list[str] = []
+        for client_id, username, application in value:
+            given = {"client_id": client_id, "username": username}
+            pairs = [f"{name} = {quoted(pattern)}" for name, pattern in given.items() if pattern]
+            kind = "application" if application else "device"
+            rows.append("{ " + ", ".join([*pairs, f'type = "{kind}"']) + " }")
         return "[" + ", ".join(rows) + "]"

@@ -15,42 +15,29 @@ from pathlib import Path
 from typing import Any, final
 
 from gateway.core.limits import DROP_NEWEST, DROP_OLDEST, NEVER, PUSH_BACK, Limits
-from gateway.kinds import Address, Addresses, Boolean, Choice, Duration, Expiries, FilePath, Integer, Kind, Ratio, Size
+from gateway.entry import PREFIX, Entry, setting
+from gateway.kinds import (
+    Address,
+    Addresses,
+    Boolean,
+    Choice,
+    ClientTypes,
+    Duration,
+    Expiries,
+    FilePath,
+    Integer,
+    Ratio,
+    Size,
+)
+from gateway.outbound import OutboundSettings
 
 POLICIES = {"drop_oldest": DROP_OLDEST, "drop_newest": DROP_NEWEST, "push_back": PUSH_BACK}
-_PREFIX = "FOREBAY_"
 _UNLIMITED = {"unlimited": 0}
 _FOREVER = {"never": NEVER}
 
 
 class SettingsError(Exception):
     """One line: where, which key, which value, what is allowed."""
-
-
-@final
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
-    """One row of the table. ``limit`` names the field of ``Limits`` that the value fills."""
-
-    name: str
-    kind: Kind
-    help: str
-    limit: str
-    default: object
-
-    @property
-    def env(self) -> str:
-        return _PREFIX + self.name.upper().replace(".", "_")
-
-    @property
-    def field(self) -> str:
-        return self.name.replace(".", "_")
-
-
-def _setting(name: str, kind: Kind, default: object, help: str, limit: str = "") -> Any:
-    """A field of ``Settings``; ``default`` is written as in TOML."""
-    entry = Entry(name, kind, help, limit, default)
-    return dataclasses.field(default_factory=lambda: kind.parse(default), metadata={"entry": entry})
 
 
 @final
@@ -65,153 +52,153 @@ class Sources:
 
 @final
 @dataclasses.dataclass(kw_only=True, slots=True)
-class Settings:
-    """The values in force; a field is its dotted name with the dots as underscores."""
+class Settings(OutboundSettings):
+    """The values in force; a field is its dotted name with dots and hyphens as underscores."""
 
-    listen: list[Address] = _setting("listen", Addresses(), ["127.0.0.1:1883"], "Plain TCP listeners.")
-    listeners_tls: list[Address] = _setting(
+    listen: list[Address] = setting("listen", Addresses(), ["127.0.0.1:1883"], "Plain TCP listeners.")
+    listeners_tls: list[Address] = setting(
         "listeners.tls", Addresses(), [], "TLS listeners; they need tls.cert and tls.key."
     )
-    tls_cert: Path | None = _setting("tls.cert", FilePath(), "", "Certificate chain of the TLS listeners, PEM.")
-    tls_key: Path | None = _setting("tls.key", FilePath(), "", "Private key of tls.cert, PEM, without a passphrase.")
-    tls_min_version: str = _setting("tls.min_version", Choice("1.2", "1.3"), "1.2", "Oldest TLS version accepted.")
-    data_dir: Path = _setting(
+    tls_cert: Path | None = setting("tls.cert", FilePath(), "", "Certificate chain of the TLS listeners, PEM.")
+    tls_key: Path | None = setting("tls.key", FilePath(), "", "Private key of tls.cert, PEM, without a passphrase.")
+    tls_min_version: str = setting("tls.min_version", Choice("1.2", "1.3"), "1.2", "Oldest TLS version accepted.")
+    data_dir: Path = setting(
         "data_dir", FilePath(required=True), "var", "Folder of the database, the password file and the control socket."
     )
-    durability: str = _setting(
+    durability: str = setting(
         "durability",
         Choice("fsync", "os"),
         "fsync",
         'What an acknowledgement waits for: "fsync" outlives a power cut, "os" outlives only a crash of the broker.',
     )
-    allow_anonymous: str = _setting(
+    allow_anonymous: str = setting(
         "allow_anonymous",
         Choice("auto", "true", "false"),
         "auto",
         'Clients without a user name: "auto" takes them on loopback listeners only.',
     )
-    password_file: Path | None = _setting(
+    password_file: Path | None = setting(
         "password_file", FilePath(), "", "Users and password hashes; empty = passwd in data_dir."
     )
 
-    mqtt_max_inflight: int = _setting(
+    mqtt_max_inflight: int = setting(
         "mqtt.max_inflight",
         Integer(1, 65535),
         32,
         "Outgoing QoS 1 and 2 messages of one client that wait for its acknowledgement; its Receive Maximum lowers it.",
         "max_inflight",
     )
-    mqtt_receive_maximum: int = _setting(
+    mqtt_receive_maximum: int = setting(
         "mqtt.receive_maximum",
         Integer(1, 65535),
         1000,
         "Incoming QoS 1 and 2 messages of one client at a time.",
         "receive_maximum",
     )
-    mqtt_max_packet_size: int = _setting(
+    mqtt_max_packet_size: int = setting(
         "mqtt.max_packet_size",
         Size(128, 268_435_460),
         "1MiB",
         "Largest packet that a client may send.",
         "max_packet_bytes",
     )
-    mqtt_max_topic_levels: int = _setting(
+    mqtt_max_topic_levels: int = setting(
         "mqtt.max_topic_levels", Integer(1, 65535), 128, "Levels of a topic or filter.", "max_topic_levels"
     )
-    mqtt_max_clientid_len: int = _setting(
+    mqtt_max_clientid_len: int = setting(
         "mqtt.max_clientid_len", Integer(23, 65535), 65535, "Characters of a client identifier.", "max_clientid_chars"
     )
-    mqtt_max_topic_alias: int = _setting(
+    mqtt_max_topic_alias: int = setting(
         "mqtt.max_topic_alias",
         Integer(0, 65535),
         10,
         "Topic aliases that a client may set, 0 = none.",
         "max_topic_alias",
     )
-    mqtt_max_mqueue_len: int = _setting(
+    mqtt_max_mqueue_len: int = setting(
         "mqtt.max_mqueue_len",
         Integer(0, 2**31, _UNLIMITED),
         1000,
         "Messages queued for a client whose session ends with its connection; persistent sessions queue on disk.",
         "max_mqueue_len",
     )
-    mqtt_max_mqueue_bytes: int = _setting(
+    mqtt_max_mqueue_bytes: int = setting(
         "mqtt.max_mqueue_bytes", Size(words=_UNLIMITED), "64MiB", "Bytes of such a queue.", "max_mqueue_bytes"
     )
-    mqtt_mqueue_store_qos0: bool = _setting(
+    mqtt_mqueue_store_qos0: bool = setting(
         "mqtt.mqueue_store_qos0",
         Boolean(),
         True,
         "Queue QoS 0 messages for a slow client of such a session.",
         "mqueue_store_qos0",
     )
-    mqtt_mqueue_store_qos0_persistent: bool = _setting(
+    mqtt_mqueue_store_qos0_persistent: bool = setting(
         "mqtt.mqueue_store_qos0_persistent",
         Boolean(),
         False,
         "Queue QoS 0 messages for persistent sessions too.",
         "mqueue_store_qos0_persistent",
     )
-    mqtt_mqueue_policy: str = _setting(
+    mqtt_mqueue_policy: str = setting(
         "mqtt.mqueue_policy",
         Choice(*POLICIES),
         "drop_oldest",
         'What a full queue does: "drop_oldest" (QoS 0 first), "drop_newest", "push_back" (stop reading the publisher).',
         "mqueue_policy",
     )
-    mqtt_upgrade_qos: bool = _setting(
+    mqtt_upgrade_qos: bool = setting(
         "mqtt.upgrade_qos",
         Boolean(),
         False,
         "Deliver at the higher of publish and subscription QoS instead of the lower.",
         "upgrade_qos",
     )
-    mqtt_session_expiry_interval: int = _setting(
+    mqtt_session_expiry_interval: int = setting(
         "mqtt.session_expiry_interval",
         Duration(1, words=_FOREVER),
         "never",
         "How long a persistent session of a 3.1 or 3.1.1 client outlives its connection.",
         "session_expiry_s",
     )
-    mqtt_max_session_expiry_interval: int = _setting(
+    mqtt_max_session_expiry_interval: int = setting(
         "mqtt.max_session_expiry_interval",
         Duration(1, words=_FOREVER),
         "never",
         "Longest session expiry that a 5.0 client is given.",
         "max_session_expiry_s",
     )
-    mqtt_message_expiry_interval: int = _setting(
+    mqtt_message_expiry_interval: int = setting(
         "mqtt.message_expiry_interval",
         Duration(words={"never": 0}),
         "never",
         "Expiry of messages that bring none of their own.",
         "message_expiry_s",
     )
-    mqtt_server_keepalive: int = _setting(
+    mqtt_server_keepalive: int = setting(
         "mqtt.server_keepalive",
         Duration(0, 65535),
         0,
         "Keep alive forced on 5.0 clients; 0 = the client's own.",
         "server_keep_alive_s",
     )
-    mqtt_keepalive_multiplier: int = _setting(
+    mqtt_keepalive_multiplier: int = setting(
         "mqtt.keepalive_multiplier",
         Ratio(1, 10),
         1.5,
         "Silence that ends a connection, in keep alives.",
         "keepalive_percent",
     )
-    mqtt_connect_timeout: int = _setting(
+    mqtt_connect_timeout: int = setting(
         "mqtt.connect_timeout",
         Duration(0.1, 3600, ms=True),
         "10s",
         "Time from accept to CONNECT.",
         "connect_timeout_ms",
     )
-    mqtt_max_connections: int = _setting(
+    mqtt_max_connections: int = setting(
         "mqtt.max_connections", Integer(0, 2**31, _UNLIMITED), "unlimited", "Connections at a time.", "max_connections"
     )
-    min_session_expiry: list[tuple[str, int]] = _setting(
+    min_session_expiry: list[tuple[str, int]] = setting(
         "min_session_expiry",
         Expiries(),
         [],
@@ -219,39 +206,46 @@ class Settings:
         "min_session_expiry",
     )
 
-    store_max_bytes: int = _setting(
+    client_type: list[tuple[str, str, bool]] = setting(
+        "client_type",
+        ClientTypes(),
+        [],
+        "Which clients are of type APPLICATION, the others are DEVICE; the first match counts (docs/delivery.md).",
+        "client_types",
+    )
+    store_max_bytes: int = setting(
         "store.max_bytes", Size(1_048_576), "1GiB", "Disk budget of the message store.", "store_bytes_max"
     )
-    store_min_free_bytes: int = _setting("store.min_free_bytes", Size(), "64MiB", "Disk space left to others.")
-    store_commit_window_ms: int = _setting(
+    store_min_free_bytes: int = setting("store.min_free_bytes", Size(), "64MiB", "Disk space left to others.")
+    store_commit_window_ms: int = setting(
         "store.commit_window_ms",
         Integer(0, 1000),
         20,
         "How long an insert is held back while its receivers may acknowledge, in ms; 0 = everything is written.",
         "commit_window_ms",
     )
-    store_error_hold_s: int = _setting(
+    store_error_hold_s: int = setting(
         "store.error_hold_s",
         Duration(0, 86400, ms=True),
         "30s",
         "How long a publish waits for a failing disk before it is refused.",
         "error_hold_ms",
     )
-    store_push_back_s: int = _setting(
+    store_push_back_s: int = setting(
         "store.push_back_s",
         Duration(0, 86400, ms=True),
         "30s",
         "How long publishers are held back at a full store before its oldest messages are dropped.",
         "push_back_ms",
     )
-    sys_interval: int = _setting(
+    sys_interval: int = setting(
         "sys_interval",
         Duration(0, 86400, ms=True),
         "10s",
         "Time between $SYS publications; 0 = none.",
         "sys_interval_ms",
     )
-    log_level: str = _setting("log.level", Choice("debug", "info", "warning", "error"), "info", "Least level logged.")
+    log_level: str = setting("log.level", Choice("debug", "info", "warning", "error"), "info", "Least level logged.")
 
     sources: Sources = dataclasses.field(default_factory=Sources)
     notes: list[str] = dataclasses.field(default_factory=list)  # one line each: what looks wrong but stops nothing
@@ -280,9 +274,10 @@ class Settings:
         return load(self.sources)
 
 
+_INHERITED = {field.name for field in dataclasses.fields(OutboundSettings)}
 TABLE: dict[str, Entry] = {
     field.metadata["entry"].name: field.metadata["entry"]
-    for field in dataclasses.fields(Settings)
+    for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in _INHERITED)
     if "entry" in field.metadata
 }
 
@@ -305,11 +300,14 @@ def _given(sources: Sources, environ: Mapping[str, str], notes: list[str]) -> It
     if sources.config is not None:
         for name, value in _flat(_read(sources.config), str(sources.config)):
             yield str(sources.config), name, value
+    for entry in TABLE.values():
+        if entry.foreign_env in environ:
+            yield entry.foreign_env, entry.name, entry.kind.from_text(environ[entry.foreign_env])
     by_env = {entry.env: entry for entry in TABLE.values()}
     for variable, text in environ.items():
         if variable in by_env:
             yield variable, by_env[variable].name, by_env[variable].kind.from_text(text)
-        elif variable.startswith(_PREFIX) and (near := difflib.get_close_matches(variable, by_env, 1, 0.85)):
+        elif variable.startswith(PREFIX) and (near := difflib.get_close_matches(variable, by_env, 1, 0.85)):
             notes.append(f"{variable} is no setting and has no effect; did you mean {near[0]}?")
     for item in sources.sets:
         name, equals, text = item.partition("=")

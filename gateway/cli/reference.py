@@ -28,6 +28,18 @@ _TAIL = """
 client_id = "collector-*"   # * any characters, ? one
 seconds = "7d"
 ```
+
+`client_type` in the file (the first match counts, who matches none is a device):
+
+```toml
+[[client_type]]
+client_id = "collector-*"
+type = "application"
+
+[[client_type]]
+username = "historian"      # with client_id beside it both must match
+type = "application"
+```
 """
 
 
@@ -36,7 +48,8 @@ def lines() -> Iterator[str]:
     yield _HEAD
     for entry in TABLE.values():
         default = entry.kind.show(entry.kind.parse(entry.default))
-        yield f"| `{entry.name}` | `{default}` | {entry.kind.allowed} | `{entry.env}` | {entry.help} |\n"
+        env = f"`{entry.env}`" + (f" or `{entry.foreign_env}`" if entry.foreign_env else "")
+        yield f"| `{entry.name}` | `{default}` | {entry.kind.allowed} | {env} | {entry.help} |\n"
     yield _TAIL
 
 

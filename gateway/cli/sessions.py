@@ -53,6 +53,8 @@ def show(
     table.add_column(overflow="fold")
     table.add_row("client id", row["client_id"])
     table.add_row("state", _state(row))
+    if row.get("path"):
+        table.add_row("path", row["path"])
     table.add_row("ends", _end(row))
     table.add_row(
         "queued", f"{row['queue_messages']} messages, {size(row['queue_bytes'])}, oldest {span(row['oldest_ms'])}"

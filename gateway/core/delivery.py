@@ -8,7 +8,20 @@ from gateway.core.backlog import hold, pop, push, refill, settle
 from gateway.core.ledger import CONGESTED, EXPIRED, QOS0_OFFLINE, QUEUE_FULL, TOO_LARGE
 from gateway.core.limits import DROP_NEWEST, PUSH_BACK
 from gateway.core.message import BYTE, Message
-from gateway.core.model import RELEASED, SENT, STAGED, Backlog, Client, Delivery, Session, Target
+from gateway.core.model import (
+    APPLICATION,
+    BATCH_MAX,
+    DEVICE,
+    RELEASED,
+    SENT,
+    STAGED,
+    Backlog,
+    Client,
+    Delivery,
+    Session,
+    Target,
+)
+from gateway.core.paths import gather, gather_in_batch
 from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_ack, encode_publish
 from gateway.mqtt.packets import PUBREL, V5
@@ -47,7 +60,9 @@ def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
     c.out_bytes += size
     if c.out_bytes > core.limits.out_high_bytes:
         congest(c)
-    if not c.in_sends:
+    if c.gathers:
+        gather(core, c, d, now)
+    elif not c.in_sends:
         c.in_sends = True
         core.sends.append(c)
     count_sent(core, d)
@@ -100,7 +115,7 @@ def encoded(c: Client, d: Delivery, dup: bool, now: i64, sending: bool) -> bytes
 
 
 def congest(c: Client) -> None:
-    if not c.jammed():
+    if not c.congested and not c.closing:
         c.congested = True
         c.set_quick()
 
@@ -279,6 +294,24 @@ def pump(core: Core, s: Session, now: i64) -> None:
     c = s.client
     if c is None or not c.connected or c.jammed():
         return
+    if c.path == APPLICATION and not c.in_batch:
+        pump_batch(core, s, c, now)
+    else:
+        pump_all(core, s, c, now)
+
+
+def pump_batch(core: Core, s: Session, c: Client, now: i64) -> None:
+    """At most BATCH_MAX at a time, so that others get their turn; on_writable() goes on. Its end always flushes."""
+    c.in_batch = True
+    pump_all(core, s, c, now)
+    c.in_batch = False
+    c.more = c.batch >= BATCH_MAX
+    c.batch = 0
+    if c.out:
+        core.touch(c)
+
+
+def pump_all(core: Core, s: Session, c: Client, now: i64) -> None:
     if s.resend and not send_again(core, s, c, now):
         return
     while s.queue0:
@@ -306,6 +339,18 @@ def pump(core: Core, s: Session, now: i64) -> None:
             break
 
 
+def beyond_limits(core: Core, b: Backlog, m: Message, now: i64) -> str:
+    """Why the oldest of a device's queue is dropped: more behind it than the limit, or its time to live is over."""
+    limits = core.limits
+    if limits.device_limit and b.count > limits.device_limit:
+        return QUEUE_FULL
+    segment = m.segment
+    if limits.device_ttl_s and m.deadline == 0 and segment is not None:
+        if now - segment.time > limits.device_ttl_s * 1000:
+            return EXPIRED
+    return ""
+
+
 def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> None:
     """One FIFO over all topics: QoS 1 does not overtake a QoS 2 that is on its way to the disk."""
     while b.ram and not c.jammed():
@@ -318,6 +363,8 @@ def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> Non
                 start_again(core, s, c, d, now)
         elif d.message.deadline and d.message.deadline < now:
             drop(core, s, pop(b), EXPIRED, now)
+        elif c.path == DEVICE and (limited := beyond_limits(core, b, d.message, now)):
+            drop(core, s, pop(b), limited, now)
         elif d.qos == 0:
             pop(b)
             if write(core, c, d, False, now):
@@ -357,8 +404,20 @@ def send_again(core: Core, s: Session, c: Client, now: i64) -> bool:
                 del s.inflight[packet_id]
                 drop(core, s, d, TOO_LARGE, now)
         else:
+            if c.jammed():
+                return False
             s.resend.popleft()
             if d.state == RELEASED:
-                core.ledger.pubrel_sent += 1
-                core.send(c, encode_ack(PUBREL, packet_id, 0, c.version))
+                pubrel_again(core, c, packet_id)
     return True
+
+
+def pubrel_again(core: Core, c: Client, packet_id: int) -> None:
+    data = encode_ack(PUBREL, packet_id, 0, c.version)
+    core.ledger.pubrel_sent += 1
+    if c.in_batch:
+        c.out.append(data)
+        c.out_bytes += len(data)
+        gather_in_batch(core, c)
+    else:
+        core.send(c, data)

@@ -1,7 +1,5 @@
 """A connection from CONNECT to its end, and the life of its session."""
 
-from fnmatch import fnmatchcase
-
 from mypy_extensions import i64
 
 from gateway.core.backlog import end, unload
@@ -11,6 +9,7 @@ from gateway.core.hold import harvest
 from gateway.core.ledger import QOS0_OFFLINE, SESSION_END
 from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
+from gateway.core.paths import choose, matches
 from gateway.core.shared import hand_over, pump_groups
 from gateway.core.state import CONNACKED, Core
 from gateway.core.state import SESSION_END as SESSION_TIMER
@@ -88,7 +87,7 @@ def expiry_of(core: Core, p: Connect) -> tuple[int, int]:
     least = 0
     if not p.clean_start:
         for pattern, seconds in limits.min_session_expiry:
-            if fnmatchcase(p.client_id, pattern.replace("[", "[[]")):  # only * and ? are special
+            if matches(p.client_id, pattern):
                 least = seconds
                 break
     if p.version != V5:
@@ -132,6 +131,7 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
         reserve_ids(core, s)
     keep_will(core, s, p.will)
     settle_properties(core, c, p)
+    choose(core, c, s, p.username)
     data = encode(connack(core, c, p, present, assigned, expiry_s), c.version)
     if s.durable or changed or p.will is not None or client_id in core.commit.wills:
         core.wait(CONNACKED, c, s, 0, data)
@@ -237,6 +237,8 @@ def disconnect(core: Core, c: Client, reason: int, now: i64) -> None:
 def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
     """The session has no connection any more."""
     c.session = None
+    if core.flush is not None:
+        core.flush.forget(c)
     if s.client is not c:
         return
     s.client = None

@@ -32,6 +32,22 @@ class Limits:
         self.min_session_expiry: list[tuple[str, int]] = []  # (client-id pattern with * and ?, seconds), first match
         self.message_expiry_s: int = 0  # for messages without one
         self.upgrade_qos: bool = False
+        # outbound paths
+        self.client_types: list[
+            tuple[str, str, bool]
+        ] = []  # (client-id pattern, user pattern, application); first match
+        self.write_and_flush: bool = True  # direct
+        self.buffered_msg_count: int = 5
+        self.device_write_and_flush: bool = True
+        self.device_buffered_msg_count: int = 5
+        self.device_limit: int = 0  # messages that a device's queue keeps, the newest; 0 = all
+        self.device_ttl_s: int = 0  # for messages without an expiry of their own
+        self.app_write_and_flush: bool = False
+        self.app_buffered_msg_count: int = 10
+        self.flush_cache_max: int = 10_000  # connections
+        self.flush_cache_expiration_ms: int = 300_000
+        self.flush_interval_ms: int = 100
+        self.flush_idle_ms: int = 200
         # queues
         self.max_mqueue_len: int = 1000  # memory sessions, messages
         self.max_mqueue_bytes: int = 67_108_864  # memory sessions

@@ -22,6 +22,12 @@ RELEASED: Final = 4  # QoS 2: PUBREL sent
 
 AHEAD_MAX: Final = 4096  # positions settled out of order before those that say nothing any more are looked for
 
+# outbound paths
+DIRECT: Final = 0  # the session ends with the connection
+DEVICE: Final = 1
+APPLICATION: Final = 2
+BATCH_MAX: Final = 200  # PUBLISHes and PUBRELs of one batch of an APPLICATION
+
 
 @final
 class Target:
@@ -238,6 +244,14 @@ class Client:
         self.in_sends: bool = False  # already in the list of those with something to send
         self.congested: bool = False
         self.deaf: bool = False  # blocked because it does not read its answers
+        self.path: i64 = DIRECT
+        self.gathers: bool = False  # its path has a say in when a PUBLISH leaves; else with the loop turn
+        self.buffer: i64 = 0  # direct and device: so many PUBLISHes leave together, 0 = each with its turn
+        self.waiting: i64 = 0  # PUBLISHes in ``out`` for which no flush was asked yet
+        self.batch_flush: i64 = 0  # application: a flush after so many of a batch, 0 = after each
+        self.in_batch: bool = False
+        self.batch: i64 = 0  # what this batch has written
+        self.more: bool = False  # the last batch was full
         self.quick: i64 = 0  # 4 or 5: frames of this version may be appended as they are
         self.window: i64 = 0
         self.max_packet: i64 = 0  # the client's Maximum Packet Size, 0 = none
@@ -258,6 +272,7 @@ class Client:
         data = self.out[0] if len(self.out) == 1 else b"".join(self.out)
         self.out = []
         self.out_bytes = 0
+        self.waiting = 0
         return data
 
     def unpark(self) -> Packet | None:
@@ -267,8 +282,8 @@ class Client:
         return p
 
     def jammed(self) -> bool:
-        """Congested or gone; a call, since every sending may change it."""
-        return self.congested or self.closing
+        """Congested, gone, or its batch full; a call, since every sending may change it."""
+        return self.congested or self.closing or self.batch >= BATCH_MAX
 
     def set_quick(self) -> None:
         if not self.connected or self.closing or self.congested or self.alias_out_max or self.max_packet:

@@ -11,6 +11,7 @@ from gateway.core.ledger import ACL, DISK, QOS0_OFFLINE
 from gateway.core.limits import PUSH_BACK
 from gateway.core.message import BYTE, Message
 from gateway.core.model import Client, PendingAck, Route, Session, Target
+from gateway.core.paths import hold_back
 from gateway.core.record import pack_message
 from gateway.core.routes import resolve
 from gateway.core.shared import dispatch
@@ -93,8 +94,11 @@ def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i
             if k.out_bytes > high:
                 congest(k)
             if not k.in_sends:
-                k.in_sends = True
-                core.sends.append(k)
+                if k.buffer:
+                    hold_back(core, k, now)
+                else:
+                    k.in_sends = True
+                    core.sends.append(k)
             sent += 1
         elif o is not s or not t.no_local:
             if m is None:

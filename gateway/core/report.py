@@ -5,6 +5,7 @@ from mypy_extensions import i64
 from gateway.core.limits import NEVER
 from gateway.core.message import Message
 from gateway.core.model import SENT, Group, Session
+from gateway.core.paths import NAMES
 from gateway.core.publish import deliver_all
 from gateway.core.routes import route_of
 from gateway.core.state import Core
@@ -99,6 +100,7 @@ def session_row(core: Core, s: Session, now: i64) -> Row:
         "oldest_ms": age,
         "inflight": len(s.inflight),
         "window": c.window if c is not None else 0,
+        "path": NAMES[c.path] if c is not None else None,
         "awaiting_rel": len(s.awaiting),
         "matched": s.matched,
         "acknowledged": s.settled,

@@ -7,7 +7,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from gateway.core import acks, backlog, lifecycle, load, publish, report, subscribe, upkeep
+from gateway.core import acks, backlog, lifecycle, load, paths, publish, report, subscribe, upkeep
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.commits import written
@@ -48,6 +48,7 @@ from gateway.mqtt.reasons import PROTOCOL_ERROR, SERVER_SHUTTING_DOWN, UNSUPPORT
 class Router:
     def __init__(self, limits: Limits, snapshot: Snapshot | None, now: int, seed: int, version: str = "") -> None:
         self.core = Core(limits, now, seed)
+        self.core.flush = paths.flush_cache(limits)
         self.version = version
         if snapshot is not None:
             load.load(self.core, snapshot, now)
@@ -154,8 +155,14 @@ class Router:
         c.recs.clear()
 
     def on_writable(self, c: Client, unsent: int, now: int) -> None:
-        """``unsent`` bytes are with the transport; who leaves too many of its answers there is read no further."""
+        """After every write, and when the transport could write again: ``unsent`` bytes are still with it.
+
+        Who leaves too many of its answers there is read no further.
+        """
         c.unsent = unsent
+        flush = self.core.flush
+        if flush is not None and c.waiting == 0:
+            flush.flushed(c, now)
         high = self.core.limits.out_high_bytes
         if unsent > high:
             c.congested = True
@@ -178,6 +185,11 @@ class Router:
                 c.deaf = False
                 if c.parked is None and c.connected:
                     self.core.unblock(c)
+        elif c.more and not c.congested:
+            c.more = False
+            s = c.session
+            if s is not None:
+                pump(self.core, s, now)
 
     # in: the store
 
@@ -266,6 +278,7 @@ class Router:
 
     def reload(self, limits: Limits) -> None:
         self.core.limits = limits
+        paths.reload(self.core)
         self.core.routes = {}
         self.core.trie.generation += 1
 

@@ -7,6 +7,7 @@ from mypy_extensions import i64
 
 from gateway.core.batch import Snapshot
 from gateway.core.fifo import Fifo
+from gateway.core.flush import FlushCache
 from gateway.core.ledger import Ledger
 from gateway.core.limits import Limits
 from gateway.core.message import Message, Segment
@@ -107,6 +108,7 @@ class Core:
         self.stored_wills: dict[str, bool] = {}
         # for the driver
         self.sends: list[Client] = []
+        self.flush: FlushCache | None = None  # while the direct or the device path gathers
         self.auth: list[Client] = []
         self.resumed: list[Client] = []
         self.parked: list[Client] = []

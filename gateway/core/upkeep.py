@@ -5,7 +5,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core import wills
+from gateway.core import paths, wills
 from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request
 from gateway.core.commits import backlog_of, left
@@ -37,6 +37,9 @@ def tick(core: Core, now: i64) -> i64:
     core.wake_at = 0
     if core.hold:
         expire(core, now)
+    flush = core.flush
+    if flush is not None:
+        paths.tick(core, flush, now)
     if now >= core.checked_at + CHECK_MS:
         core.checked_at = now
         check_clients(core, now)
@@ -56,6 +59,10 @@ def tick(core: Core, now: i64) -> i64:
         due = min(due, flying.retry_at)
     if core.stall_at > now:
         due = min(due, core.stall_at)
+    if flush is not None:
+        at = flush.due()
+        if at:
+            due = min(due, at)
     return due
 
 

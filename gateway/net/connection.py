@@ -158,7 +158,7 @@ class Connection:
             else:
                 congested = client.congested
                 router.on_writable(client, transport.get_write_buffer_size(), now)
-                if congested and not client.congested:
+                if (congested and not client.congested) or client.in_sends:
                     self.turn.touch()  # what had to wait may follow
                 if client.blocked != self._paused:
                     self._pause(client.blocked)

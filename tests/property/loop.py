@@ -101,7 +101,7 @@ class Loop:
             return
         if client.closing:
             self.cut(link)
-        elif client.congested or client.unsent:
+        else:
             self.router.on_writable(client, 0, self.now)
 
     def _commit(self) -> None:

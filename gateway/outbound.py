@@ -1,0 +1,108 @@
+"""The settings of the three outbound paths, under the names and with the defaults of TBMQ (docs/delivery.md)."""
+
+import dataclasses
+
+from gateway.entry import setting
+from gateway.kinds import Boolean, Duration, Integer
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class OutboundSettings:
+    """Part of ``Settings``."""
+
+    mqtt_write_and_flush: bool = setting(
+        "mqtt.write-and-flush",
+        Boolean(),
+        True,
+        "Direct path: each message leaves at once; false = messages gather.",
+        "write_and_flush",
+        "MQTT_MSG_WRITE_AND_FLUSH",
+    )
+    mqtt_buffered_msg_count: int = setting(
+        "mqtt.buffered-msg-count",
+        Integer(0, 2**31 - 1),
+        5,
+        "Direct path: so many messages gather; 0 and 1 = none waits.",
+        "buffered_msg_count",
+        "MQTT_BUFFERED_MSG_COUNT",
+    )
+    mqtt_persistent_session_device_persisted_messages_write_and_flush: bool = setting(
+        "mqtt.persistent-session.device.persisted-messages.write-and-flush",
+        Boolean(),
+        True,
+        "The same for persistent sessions of type DEVICE.",
+        "device_write_and_flush",
+        "MQTT_PERSISTENT_MSG_WRITE_AND_FLUSH",
+    )
+    mqtt_persistent_session_device_persisted_messages_buffered_msg_count: int = setting(
+        "mqtt.persistent-session.device.persisted-messages.buffered-msg-count",
+        Integer(0, 2**31 - 1),
+        5,
+        "The same for persistent sessions of type DEVICE.",
+        "device_buffered_msg_count",
+        "MQTT_PERSISTENT_BUFFERED_MSG_COUNT",
+    )
+    mqtt_persistent_session_device_persisted_messages_limit: int = setting(
+        "mqtt.persistent-session.device.persisted-messages.limit",
+        Integer(0, 2**31 - 1, {"unlimited": 0}),
+        "unlimited",
+        "Messages queued for a DEVICE that it still gets, the newest; the rest is dropped when its turn comes.",
+        "device_limit",
+        "MQTT_PERSISTENT_SESSION_DEVICE_PERSISTED_MESSAGES_LIMIT",
+    )
+    mqtt_persistent_session_device_persisted_messages_ttl: int = setting(
+        "mqtt.persistent-session.device.persisted-messages.ttl",
+        Duration(0, words={"never": 0}),
+        "never",
+        "Age at which messages queued for a DEVICE are dropped that bring no expiry of their own.",
+        "device_ttl_s",
+        "MQTT_PERSISTENT_SESSION_DEVICE_PERSISTED_MESSAGES_TTL",
+    )
+    mqtt_persistent_session_app_persisted_messages_write_and_flush: bool = setting(
+        "mqtt.persistent-session.app.persisted-messages.write-and-flush",
+        Boolean(),
+        False,
+        "Persistent sessions of type APPLICATION: false = messages gather within a batch.",
+        "app_write_and_flush",
+        "MQTT_APP_MSG_WRITE_AND_FLUSH",
+    )
+    mqtt_persistent_session_app_persisted_messages_buffered_msg_count: int = setting(
+        "mqtt.persistent-session.app.persisted-messages.buffered-msg-count",
+        Integer(0, 2**31 - 1),
+        10,
+        "Persistent sessions of type APPLICATION: so many gather within a batch; its end always flushes.",
+        "app_buffered_msg_count",
+        "MQTT_APP_BUFFERED_MSG_COUNT",
+    )
+    mqtt_buffered_delivery_session_cache_max_size: int = setting(
+        "mqtt.buffered-delivery.session-cache-max-size",
+        Integer(0, 2**31 - 1),
+        10_000,
+        "Connections for which messages may gather; above it those written to longest ago are flushed.",
+        "flush_cache_max",
+        "MQTT_BUFFERED_CACHE_MAX_SIZE",
+    )
+    mqtt_buffered_delivery_session_cache_expiration_ms: int = setting(
+        "mqtt.buffered-delivery.session-cache-expiration-ms",
+        Integer(1, 2**31 - 1),
+        300_000,
+        "Time without a message after which a connection is no longer one of these and what waits is flushed.",
+        "flush_cache_expiration_ms",
+        "MQTT_BUFFERED_CACHE_EXPIRY_MS",
+    )
+    mqtt_buffered_delivery_scheduler_execution_interval_ms: int = setting(
+        "mqtt.buffered-delivery.scheduler-execution-interval-ms",
+        Integer(1, 2**31 - 1),
+        100,
+        "Time between two looks at the connections for which messages wait.",
+        "flush_interval_ms",
+        "MQTT_BUFFERED_SCHEDULER_INTERVAL_MS",
+    )
+    mqtt_buffered_delivery_idle_session_flush_timeout_ms: int = setting(
+        "mqtt.buffered-delivery.idle-session-flush-timeout-ms",
+        Integer(0, 2**31 - 1),
+        200,
+        "Such a look flushes what waits when the last flush is longer ago than this.",
+        "flush_idle_ms",
+        "MQTT_BUFFERED_IDLE_FLUSH_MS",
+    )
