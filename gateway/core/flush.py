@@ -57,10 +57,9 @@ class FlushCache:
         self._last = c
         if c.waiting >= c.buffer:
             return True
-        if c.waiting == 1:
-            self._waiting[c] = True
-            if not self.run_at:
-                self.run_at = now + self.interval_ms
+        self._waiting[c] = True
+        if not self.run_at:
+            self.run_at = now + self.interval_ms
         return False
 
     def overflow(self) -> Client | None:
@@ -81,6 +80,8 @@ class FlushCache:
         """The connection has ended, or its entry has."""
         self._entries.pop(c, None)
         self._waiting.pop(c, False)
+        if not self._waiting:
+            self.run_at = 0
         if self._last is c:
             self._last = None
 

@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.limits import NEVER
-from gateway.kinds import Addresses, Boolean, Choice, Duration, Expiries, FilePath, Integer, Kind, Ratio, Size
+from gateway.kinds import (
+    Addresses,
+    Boolean,
+    Choice,
+    ClientTypes,
+    Duration,
+    Expiries,
+    FilePath,
+    Integer,
+    Kind,
+    Ratio,
+    Size,
+)
 
 FOREVER = {"never": NEVER}
 
@@ -41,6 +53,7 @@ FOREVER = {"never": NEVER}
         (FilePath(), "a/b", Path("a/b")),
         (Addresses(), ["127.0.0.1:1883", "[::1]:0"], [("127.0.0.1", 1883), ("::1", 0)]),
         (Expiries(), [{"client_id": "c-*", "seconds": "7d"}], [("c-*", 604_800)]),
+        (ClientTypes(), [{"client_id": "c", "username": "u", "type": "Application"}], [("c", "u", True)]),
     ],
 )
 def test_takes(kind: Kind, value: object, parsed: object) -> None:
@@ -93,6 +106,14 @@ def test_takes(kind: Kind, value: object, parsed: object) -> None:
         (Expiries(), [{"client_id": "a", "seconds": 0}]),
         (Expiries(), [{"client_id": "a", "seconds": 1, "x": 1}]),
         (Expiries(), ["a"]),
+        (ClientTypes(), {"client_id": "a", "type": "device"}),
+        (ClientTypes(), [{"type": "device"}]),
+        (ClientTypes(), [{"client_id": "a"}]),
+        (ClientTypes(), [{"client_id": "a", "type": "gateway"}]),
+        (ClientTypes(), [{"client_id": "a", "type": True}]),
+        (ClientTypes(), [{"client_id": 1, "type": "device"}]),
+        (ClientTypes(), [{"client_id": "a", "type": "device", "x": 1}]),
+        (ClientTypes(), ["a"]),
     ],
 )
 def test_refuses(kind: Kind, value: object) -> None:
@@ -120,6 +141,12 @@ def test_refuses(kind: Kind, value: object) -> None:
         (Addresses(), "", []),
         (Expiries(), "c-*=7d,x=3", [{"client_id": "c-*", "seconds": "7d"}, {"client_id": "x", "seconds": "3"}]),
         (Expiries(), "", []),
+        (
+            ClientTypes(),
+            "c-*=application, username:u=device",
+            [{"client_id": "c-*", "type": "application"}, {"username": "u", "type": "device"}],
+        ),
+        (ClientTypes(), "", []),
     ],
 )
 def test_text_means_what_toml_would(kind: Kind, text: str, value: object) -> None:
@@ -148,6 +175,11 @@ def test_a_shown_ratio_reads_back(percent: int) -> None:
 @given(st.lists(st.tuples(st.text(min_size=1), st.integers(1, NEVER))))
 def test_shown_expiries_read_back(rows: list[tuple[str, int]]) -> None:
     _round_trip(Expiries(), rows)
+
+
+@given(st.lists(st.tuples(st.text(), st.text(), st.booleans()).filter(lambda row: bool(row[0] or row[1]))))
+def test_shown_client_types_read_back(rows: list[tuple[str, str, bool]]) -> None:
+    _round_trip(ClientTypes(), rows)
 
 
 @pytest.mark.parametrize(
