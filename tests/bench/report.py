@@ -2,6 +2,7 @@
 
 from typing import TextIO
 
+from tests.bench import sweep
 from tests.bench.measuring import Figures
 from tests.bench.targets import paired, verdicts
 from tests.bench.workloads import DURABILITY, GROUPS, MOSQUITTO, ROWS
@@ -78,6 +79,8 @@ def show(figures: Figures, out: TextIO) -> bool:
     print(figures["title"], file=out)
     show_rows(figures, out)
     show_scale(figures, out)
+    if figures.get("sweep"):
+        sweep.show(figures["sweep"], out)
     if figures["interpreted"]:
         print(f"\nnot compiled: {', '.join(figures['interpreted'])}", file=out)
     found = verdicts(figures)

@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench import scale
+from tests.bench import scale, sweep
 from tests.bench.measuring import Bench, Figures, interpreted_modules
 from tests.bench.report import show
 from tests.bench.workloads import AUTOSAVE, FOREBAY, INTERPRETED, MOSQUITTO, PAYLOAD_BYTES, Row, selected
 from tests.harness import gateway_root, mosquitto_version
 
-SCALES = ("connections", "queued", "gil")
+SCALES = ("connections", "queued", "gil", "sweep")
 
 
 def note(text: str) -> None:
@@ -70,8 +70,8 @@ def compare(bench: Bench, rows: Sequence[Row], kinds: Sequence[str], rounds: int
 
 
 def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool) -> Figures:
-    """Connections, the long queue, the interpreter lock."""
-    found: Figures = {"scale": {}, "gil": {}}
+    """Connections, the long queue, the interpreter lock, how many messages gather."""
+    found: Figures = {"scale": {}, "gil": {}, "sweep": {}}
     for kind in kinds:
         if kind not in (FOREBAY, MOSQUITTO):
             continue
@@ -82,6 +82,9 @@ def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool
         if "queued" in names:
             note(f"queued {kind}")
             found["scale"].setdefault("queued", {})[kind] = scale.queued(bench, kind, 100_000 if quick else 1_000_000)
+    if "sweep" in names and FOREBAY in kinds:
+        note("sweep")
+        found["sweep"] = sweep.measure(bench, 500 if quick else 2000)
     if "gil" in names and FOREBAY in kinds:
         note("gil")
         path = os.pathsep.join([str(gateway_root()), str(Path(__file__).resolve().parents[2])])

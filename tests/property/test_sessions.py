@@ -17,6 +17,8 @@ KINDS: dict[str, set[str]] = {
     "expiry": {"expiry"},
     "groups": {"groups"},
     "groups and crashes": {"groups", "crashes"},
+    "gathering": {"gathers"},
+    "gathering, groups and crashes": {"gathers", "groups", "crashes"},
     "all": {"groups", "crashes", "failures", "full", "expiry"},
 }
 
@@ -30,6 +32,7 @@ def run(seed: int, kind: str) -> None:
         full="full" in on,
         expiry="expiry" in on,
         groups="groups" in on,
+        gathers="gathers" in on,
     )
     try:
         for _ in range(STEPS):

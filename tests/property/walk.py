@@ -40,6 +40,17 @@ def small_limits(rng: random.Random, full: bool) -> Limits:
     return limits
 
 
+def gathering(limits: Limits, rng: random.Random) -> None:
+    """Messages gather on their paths; some receivers or all are of type APPLICATION."""
+    limits.write_and_flush = rng.random() < 0.5
+    limits.device_write_and_flush = False
+    limits.buffered_msg_count = limits.device_buffered_msg_count = rng.choice([0, 2, 5, 50])
+    limits.app_buffered_msg_count = rng.choice([1, 3])
+    limits.flush_cache_max = rng.choice([0, 1, 10_000])
+    limits.flush_cache_expiration_ms = rng.choice([50, 300_000])
+    limits.client_types = rng.choice([[], [("*o*", "", True)], [("*", "", True)]])
+
+
 def cast(rng: random.Random, groups: bool) -> tuple[list[Receiver], list[Sender]]:
     receivers = [
         Receiver("one", 5, True, {"t/#": 2, "t/a": 1}, rng.randint(1, 5)),
@@ -59,9 +70,13 @@ def cast(rng: random.Random, groups: bool) -> tuple[list[Receiver], list[Sender]
 
 @final
 class Walk(Witness):
-    def __init__(self, seed: int, *, crashes: bool, failures: bool, full: bool, expiry: bool, groups: bool) -> None:
+    def __init__(
+        self, seed: int, *, crashes: bool, failures: bool, full: bool, expiry: bool, groups: bool, gathers: bool = False
+    ) -> None:
         rng = random.Random(seed)
         limits = small_limits(rng, full)
+        if gathers:
+            gathering(limits, rng)
         super().__init__(limits, seed, *cast(rng, groups), failures)
         self.crashes, self.failures, self.full, self.expiry = crashes, failures, full, expiry
         self.steps: list[str] = []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.core.limits import Limits
-from tests.bench import micro_core, scale
+from tests.bench import micro_core, scale, sweep
 from tests.bench.core_rig import Rig
 from tests.bench.measuring import Bench
 from tests.bench.report import show
@@ -87,6 +87,18 @@ def test_a_queue_is_filled_restarted_and_drained(bench: Bench) -> None:
 def test_every_hot_function_has_a_time() -> None:
     names = [name for name, ns in micro_core.rows() if ns > 0]
     assert len(names) == len(set(names)) == 10
+
+
+def test_the_sweep_measures_what_gathers(bench: Bench) -> None:
+    found = sweep.measure(bench, 300, (1, 50), (0, 1000))
+    assert list(found) == [f"{path}/{n}/{rate}" for rate in (0, 1000) for path in sweep.PATHS for n in (1, 50)]
+    assert all(one["rate"] > 0 for one in found.values())
+    for path in ("direct", "device"):
+        alone, gathered = found[f"{path}/1/1000"]["delivery_us"], found[f"{path}/50/1000"]["delivery_us"]
+        assert gathered[0] > alone[0] + 5_000  # 50 messages at 1,000/s take 50 ms to gather
+    out = io.StringIO()
+    sweep.show(found, out)
+    assert "| application | 1,000 | 50 |" in out.getvalue()
 
 
 def test_connections_are_counted(bench: Bench) -> None:

@@ -27,6 +27,9 @@ def test_list_show_remove(forebay: Forebay, tmp_path: Path) -> None:
         shown_one = forebay("sessions", "show", "many", *data).out
         assert "many/# (QoS 1)" in shown_one
         assert "3 messages" in shown_one
+        assert "path" not in shown_one
+        with Wire.connect(broker.port, "many", clean=False):
+            assert "device" in forebay("sessions", "show", "many", *data).out
         assert forebay("sessions", "remove", "many", *data) == (0, "many: removed\n", "")
         rows = json.loads(forebay("sessions", "list", *data, "--json").out)
         assert [row["client_id"] for row in rows] == ["few"]
