@@ -113,6 +113,7 @@ def hold_back(core: Core, c: Client, now: i64) -> None:
     """It waits for others, if the count, the cache and the connection allow."""
     flush = core.flush
     assert flush is not None
+    armed = flush.run_at
     if flush.wrote(c, now) or c.congested:
         core.touch(c)
     evicted = flush.overflow()
@@ -120,7 +121,7 @@ def hold_back(core: Core, c: Client, now: i64) -> None:
         core.log.append(f"{EVICTED}: {core.limits.flush_cache_max}")
         if evicted.waiting:
             core.touch(evicted)
-    if flush.run_at:
+    if flush.run_at != armed and flush.run_at:
         core.wake(flush.run_at)
 
 
