@@ -90,12 +90,10 @@ def test_every_hot_function_has_a_time() -> None:
 
 
 def test_the_sweep_measures_what_gathers(bench: Bench) -> None:
-    found = sweep.measure(bench, 300, (1, 50), (0, 1000))
-    assert list(found) == [f"{path}/{n}/{rate}" for rate in (0, 1000) for path in sweep.PATHS for n in (1, 50)]
-    assert all(one["rate"] > 0 for one in found.values())
-    for path in ("direct", "device"):
-        alone, gathered = found[f"{path}/1/1000"]["delivery_us"], found[f"{path}/50/1000"]["delivery_us"]
-        assert gathered[0] > alone[0] + 5_000  # 50 messages at 1,000/s take 50 ms to gather
+    found = sweep.measure(bench, 200, (50,), (1000,))
+    assert list(found) == [f"{path}/50/1000" for path in sweep.PATHS]
+    for name in ("direct/50/1000", "device/50/1000"):
+        assert found[name]["delivery_us"][0] > 5_000  # 50 messages at 1,000/s take 50 ms to gather
     out = io.StringIO()
     sweep.show(found, out)
     assert "| application | 1,000 | 50 |" in out.getvalue()
