@@ -21,7 +21,7 @@ from gateway.core.model import (
     Session,
     Target,
 )
-from gateway.core.paths import gather, gather_in_batch
+from gateway.core.paths import beyond_limits, gather, gather_in_batch
 from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_ack, encode_publish
 from gateway.mqtt.packets import PUBREL, V5
@@ -337,18 +337,6 @@ def pump_all(core: Core, s: Session, c: Client, now: i64) -> None:
             s.queue.appendleft(d)
             s.queue_bytes += d.message.size
             break
-
-
-def beyond_limits(core: Core, b: Backlog, m: Message, now: i64) -> str:
-    """Why the oldest of a device's queue is dropped: more behind it than the limit, or its time to live is over."""
-    limits = core.limits
-    if limits.device_limit and b.count > limits.device_limit:
-        return QUEUE_FULL
-    segment = m.segment
-    if limits.device_ttl_s and m.deadline == 0 and segment is not None:
-        if now - segment.time > limits.device_ttl_s * 1000:
-            return EXPIRED
-    return ""
 
 
 def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> None:

@@ -10,8 +10,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from gateway.core.flush import EVICTED, FlushCache
+from gateway.core.ledger import EXPIRED, QUEUE_FULL
 from gateway.core.limits import Limits
-from gateway.core.model import APPLICATION, DEVICE, DIRECT, Client, Delivery, Session
+from gateway.core.message import Message
+from gateway.core.model import APPLICATION, DEVICE, DIRECT, Backlog, Client, Delivery, Session
 from gateway.core.state import Core
 
 NAMES: Final = ["direct", "device", "application"]  # by path
@@ -125,7 +127,21 @@ def hold_back(core: Core, c: Client, now: i64) -> None:
         core.wake(flush.run_at)
 
 
-def tick(core: Core, flush: FlushCache, now: i64) -> None:
-    """What has waited long enough leaves."""
+def beyond_limits(core: Core, b: Backlog, m: Message, now: i64) -> str:
+    """Why the oldest of a device's queue is dropped: more wait than the limit, or its time to live is over."""
+    limits = core.limits
+    if limits.device_limit and b.count - len(b.held) > limits.device_limit:
+        return QUEUE_FULL
+    segment = m.segment
+    if limits.device_ttl_s and m.deadline == 0 and segment is not None:
+        if now - segment.time > limits.device_ttl_s * 1000:
+            return EXPIRED
+    return ""
+
+
+def tick(core: Core, flush: FlushCache, due: i64, now: i64) -> i64:
+    """What has waited long enough leaves; returns ``due``, or the next look if that comes before it (gateway ms)."""
     for c in flush.run(now):
         core.touch(c)
+    at = flush.due()
+    return min(due, at) if at else due

@@ -37,9 +37,6 @@ def tick(core: Core, now: i64) -> i64:
     core.wake_at = 0
     if core.hold:
         expire(core, now)
-    flush = core.flush
-    if flush is not None:
-        paths.tick(core, flush, now)
     if now >= core.checked_at + CHECK_MS:
         core.checked_at = now
         check_clients(core, now)
@@ -59,11 +56,8 @@ def tick(core: Core, now: i64) -> i64:
         due = min(due, flying.retry_at)
     if core.stall_at > now:
         due = min(due, core.stall_at)
-    if flush is not None:
-        at = flush.due()
-        if at:
-            due = min(due, at)
-    return due
+    flush = core.flush
+    return due if flush is None else paths.tick(core, flush, due, now)
 
 
 def check_clients(core: Core, now: i64) -> None:

@@ -429,6 +429,16 @@ def test_a_limit_keeps_the_newest_of_a_device_and_counts_the_rest() -> None:
         assert row["drops"] == ({"queue_full": 6} if len(kept) == 4 else {})
 
 
+def test_a_limit_does_not_count_what_is_in_flight() -> None:
+    b = broker({"mqtt.persistent-session.device.persisted-messages.limit": 2, "mqtt.max_inflight": 3})
+    c, giver = taker(b, "c", 1), Station(b, "p", persistent=False)
+    publish(giver, 8, 1)
+    taken = c.take()
+    while more := c.take():
+        taken += more
+    assert taken == [b"0", b"1", b"2", b"6", b"7"]
+
+
 def test_a_time_to_live_ends_what_has_none_of_its_own() -> None:
     ttl = {"mqtt.persistent-session.device.persisted-messages.ttl": 60}
     for settings, kept in (({}, [1, 2]), (APPLICATIONS, [0, 1, 2])):
