@@ -1,14 +1,16 @@
-"""``forebay config``: check, show and write settings."""
+"""``forebay config``: check, show, write and import settings."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gateway.cli.importing import import_settings
 from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, UsageError, settings_from
 from gateway.settings import TABLE, as_toml
 
-app = typer.Typer(help="Check, show and write settings.", no_args_is_help=True)
+app = typer.Typer(help="Check, show, write and import settings.", no_args_is_help=True)
+app.command("import")(import_settings)
 
 
 @app.command()

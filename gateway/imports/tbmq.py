@@ -1,0 +1,221 @@
+"""TBMQ's settings, by key and environment variable, and ours beside them."""
+
+from typing import Final
+
+from gateway.imports.readings import Flag, Whole, Word
+from gateway.imports.table import Mapped, Origin, Row, Unmapped
+
+_COUNT: Final = 2**31 - 1
+_DEVICE: Final = "mqtt.persistent-session.device.persisted-messages."
+_APP: Final = "mqtt.persistent-session.app.persisted-messages."
+_PAYLOAD: Final = "one limit for all listeners, on the whole packet; the largest of TBMQ's is taken"
+_RATES: Final = "Forebay has no rate limits: publishers are read more slowly when the store falls behind"
+_PACKS: Final = "there are no packs: a message is settled for itself and sent again when its client reconnects"
+_KAFKA: Final = "Forebay needs no Kafka: messages are in its own store, bounded by store.max_bytes"
+_NAMES: Final = "client ids and filters need not be names of Kafka topics"
+
+
+def _same(key: str, env: str, reading: Flag | Whole, differs: str = "") -> Row:
+    """Ours has the very name of TBMQ's."""
+    return Mapped(key, key, reading, differs, env)
+
+
+def _payload(transport: str) -> Row:
+    key, env = f"listener.{transport}.netty.max_payload_size", f"{transport.upper()}_NETTY_MAX_PAYLOAD_SIZE"
+    return Mapped(key, "mqtt.max_packet_size", Whole(1, _COUNT), _PAYLOAD, env, largest=True)
+
+
+_DELIVERY: Final[tuple[Row, ...]] = (
+    _same("mqtt.write-and-flush", "MQTT_MSG_WRITE_AND_FLUSH", Flag()),
+    _same("mqtt.buffered-msg-count", "MQTT_BUFFERED_MSG_COUNT", Whole(0, _COUNT)),
+    _same(_DEVICE + "write-and-flush", "MQTT_PERSISTENT_MSG_WRITE_AND_FLUSH", Flag()),
+    _same(_DEVICE + "buffered-msg-count", "MQTT_PERSISTENT_BUFFERED_MSG_COUNT", Whole(0, _COUNT)),
+    _same(_APP + "write-and-flush", "MQTT_APP_MSG_WRITE_AND_FLUSH", Flag()),
+    _same(_APP + "buffered-msg-count", "MQTT_APP_BUFFERED_MSG_COUNT", Whole(0, _COUNT)),
+    _same("mqtt.buffered-delivery.session-cache-max-size", "MQTT_BUFFERED_CACHE_MAX_SIZE", Whole(0, _COUNT)),
+    _same("mqtt.buffered-delivery.session-cache-expiration-ms", "MQTT_BUFFERED_CACHE_EXPIRY_MS", Whole(0, _COUNT)),
+    _same(
+        "mqtt.buffered-delivery.scheduler-execution-interval-ms",
+        "MQTT_BUFFERED_SCHEDULER_INTERVAL_MS",
+        Whole(1, _COUNT),
+    ),
+    _same("mqtt.buffered-delivery.idle-session-flush-timeout-ms", "MQTT_BUFFERED_IDLE_FLUSH_MS", Whole(0, _COUNT)),
+    _same(
+        _DEVICE + "limit",
+        "MQTT_PERSISTENT_SESSION_DEVICE_PERSISTED_MESSAGES_LIMIT",
+        Whole(0, 65535, off="unlimited"),
+        "with it the oldest messages are dropped as in TBMQ; without it nothing is dropped by count, "
+        "and publishers are pushed back when the store is full (store.max_bytes)",
+    ),
+    _same(
+        _DEVICE + "ttl",
+        "MQTT_PERSISTENT_SESSION_DEVICE_PERSISTED_MESSAGES_TTL",
+        Whole(None, off="never"),
+        "with it messages are dropped by age as in TBMQ; without it they stay until delivered",
+    ),
+)
+
+_MQTT: Final[tuple[Row, ...]] = (
+    Mapped(
+        "mqtt.max-in-flight-msgs",
+        "mqtt.receive_maximum",
+        Whole(1, _COUNT),
+        "above it TBMQ disconnects; Forebay tells 5.0 clients the number and reads 3.1.1 clients no further",
+        "MQTT_MAX_IN_FLIGHT_MSGS",
+    ),
+    Mapped(
+        "mqtt.flow-control.mqtt3x-receive-max",
+        "mqtt.max_inflight",
+        Whole(1, 65535),
+        "it bounds 5.0 clients too, when their Receive Maximum is higher",
+        "MQTT_FLOW_CONTROL_MQTT_3X_RECEIVE_MAX",
+    ),
+    Mapped(
+        "mqtt.flow-control.delayed-queue-max-size",
+        "mqtt.max_mqueue_len",
+        Whole(0, _COUNT),
+        'a full queue drops the oldest, QoS 0 first, TBMQ the newest (mqtt.mqueue_policy = "drop_newest" does that)',
+        "MQTT_FLOW_CONTROL_DELAYED_QUEUE_MAX_SIZE",
+    ),
+    Mapped(
+        "mqtt.client-session-expiry.max-expiry-interval",
+        "mqtt.max_session_expiry_interval",
+        Whole(0, 2**32 - 1),
+        env="MQTT_CLIENT_SESSION_EXPIRY_MAX_EXPIRY_INTERVAL",
+    ),
+    Mapped(
+        "mqtt.client-session-expiry.ttl",
+        "mqtt.session_expiry_interval",
+        Whole(None, off="never"),
+        "only for 3.1 and 3.1.1 clients: the session of a 5.0 client without an expiry ends with its connection",
+        "MQTT_CLIENT_SESSION_EXPIRY_TTL",
+    ),
+    Mapped("mqtt.topic.alias-max", "mqtt.max_topic_alias", Whole(0, 65535), env="MQTT_TOPIC_ALIAS_MAX"),
+    Mapped(
+        "mqtt.shared-subscriptions.processing-type",
+        "mqtt.shared_subscription_strategy",
+        Word("ROUND_ROBIN"),
+        env="MQTT_SHARED_SUBSCRIPTIONS_PROCESSING_TYPE",
+    ),
+    Mapped(
+        "mqtt.sessions-limit",
+        "mqtt.max_connections",
+        Whole(0, _COUNT, off="unlimited"),
+        "it counts connections; TBMQ counts the sessions of the cluster, those of absent clients as well",
+        "MQTT_SESSIONS_LIMIT",
+    ),
+    _payload("tcp"),
+    _payload("ssl"),
+    _payload("ws"),
+    _payload("wss"),
+)
+
+_WITHOUT: Final[tuple[Row, ...]] = (
+    Unmapped(
+        "mqtt.flow-control.enabled",
+        "the inflight window is always in force (mqtt.max_inflight)",
+        "MQTT_FLOW_CONTROL_ENABLED",
+    ),
+    Unmapped(
+        "mqtt.flow-control.timeout",
+        "no thread sleeps between deliveries: an acknowledgement releases the next message at once",
+        "MQTT_FLOW_CONTROL_TIMEOUT",
+    ),
+    Unmapped(
+        "mqtt.flow-control.ttl",
+        "messages behind a full window are bounded by number and bytes, not by age",
+        "MQTT_FLOW_CONTROL_TTL",
+    ),
+    Unmapped(
+        "mqtt.pre-connect-queue.max-size",
+        "nothing is queued before CONNECT is answered: the connection is read no further until then",
+        "MQTT_PRE_CONNECT_QUEUE_MAX_SIZE",
+    ),
+    Unmapped(
+        "mqtt.keep-alive.max-keep-alive",
+        "there is no upper bound; mqtt.server_keepalive would force one value on all 5.0 clients, lower ones too",
+        "MQTT_KEEP_ALIVE_MAX_KEEP_ALIVE_SEC",
+    ),
+    Unmapped(
+        "mqtt.keep-alive.monitoring-delay-ms",
+        "each connection's keep alive is due at its own time, there is no round of checks",
+        "MQTT_KEEP_ALIVE_MONITORING_DELAY_MS",
+    ),
+    Unmapped(
+        "mqtt.client-session-expiry.cron",
+        "sessions expire when their time is over, there is no sweep",
+        "MQTT_CLIENT_SESSION_EXPIRY_CRON",
+    ),
+    Unmapped(
+        "mqtt.topic.min-length-for-alias-replacement",
+        "a topic gets an alias whatever its length, as long as the client takes aliases",
+        "MQTT_TOPIC_MIN_LENGTH_FOR_ALIAS_REPLACEMENT",
+    ),
+    Unmapped(
+        "mqtt.application-clients-limit",
+        "the number of APPLICATION clients has no limit of its own",
+        "MQTT_APPLICATION_CLIENTS_LIMIT",
+    ),
+    Unmapped("mqtt.rate-limits.*", _RATES, "MQTT_TOTAL_RATE_LIMITS_*"),
+    Unmapped("mqtt.rate-limits.incoming-publish.*", _RATES, "MQTT_INCOMING_RATE_LIMITS_*"),
+    Unmapped(
+        "mqtt.rate-limits.outgoing-publish.*",
+        "Forebay has no rate limits: a slow subscriber is held by its inflight window and its queue",
+        "MQTT_OUTGOING_RATE_LIMITS_*",
+    ),
+    Unmapped(
+        "mqtt.rate-limits.device-persisted-messages.*",
+        "TBMQ drops what exceeds this rate; Forebay keeps it within store.max_bytes",
+        "MQTT_DEVICE_PERSISTED_MSGS_RATE_LIMITS_*",
+    ),
+    Unmapped(
+        "mqtt.rate-limits.application-persisted-messages.*",
+        "pacing is not imported: TBMQ's rates are lists of limits over several periods",
+        "MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_*",
+    ),
+    Unmapped(
+        "listener.write_buffer_high_water_mark",
+        "when a connection counts as congested is not a setting",
+        "NETTY_WRITE_BUFFER_HIGH_WATER_MARK",
+    ),
+    Unmapped(
+        "listener.write_buffer_low_water_mark",
+        "when a connection counts as congested is not a setting",
+        "NETTY_WRITE_BUFFER_LOW_WATER_MARK",
+    ),
+    Unmapped("listener.*", "listeners are not imported: see listen, listeners.tls and tls.cert", "LISTENER_*"),
+    Unmapped("queue.application-persisted-msg.*", _PACKS, "TB_APP_PERSISTED_MSG_*"),
+    Unmapped(
+        "queue.application-persisted-msg.client-id-validation", _NAMES, "TB_APP_PERSISTED_MSG_CLIENT_ID_VALIDATION"
+    ),
+    Unmapped(
+        "queue.application-persisted-msg.shared-topic-validation",
+        _NAMES,
+        "TB_APP_PERSISTED_MSG_SHARED_TOPIC_VALIDATION",
+    ),
+    Unmapped("queue.device-persisted-msg.*", _PACKS, "TB_DEVICE_PERSISTED_MSG_*"),
+    Unmapped("queue.msg-all.*", _KAFKA, "TB_MSG_ALL_*"),
+    Unmapped(
+        "queue.kafka.application-persisted-msg.topic-properties",
+        "an APPLICATION's messages are kept until settled, within store.max_bytes, not by Kafka's retention",
+        "TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES",
+    ),
+    Unmapped(
+        "queue.kafka.application-persisted-msg.additional-consumer-config",
+        "the batch polled for an APPLICATION client is at most 200 messages, as TBMQ's default",
+        "TB_KAFKA_APP_PERSISTED_MSG_ADDITIONAL_CONSUMER_CONFIG",
+    ),
+    Unmapped("queue.kafka.*", _KAFKA, "TB_KAFKA_*"),
+    Unmapped("queue.*", _KAFKA),
+    Unmapped("lettuce.*", "Forebay needs no Redis: messages are in its own store", "REDIS_*"),
+    Unmapped("actors.*", "Forebay has no actors: one event loop and one writer", "ACTORS_*"),
+    Unmapped("security.*", "users are not imported: see forebay user, password_file and allow_anonymous", "SECURITY_*"),
+    Unmapped("sql.*", "Forebay needs no PostgreSQL", "SQL_*"),
+    Unmapped("spring.*", "Forebay needs no PostgreSQL", "SPRING_*"),
+    Unmapped("blocked-client.*", "clients are not blocked by lists: see forebay user", "BLOCKED_CLIENT_*"),
+    Unmapped("stats.*", "figures are in forebay status and under $SYS (sys_interval)", "STATS_*"),
+    Unmapped("management.*", "figures are in forebay status and under $SYS (sys_interval)", "METRICS_*"),
+    Unmapped("historical-data-report.*", "Forebay keeps no history of its figures", "HISTORICAL_DATA_*"),
+)
+
+TBMQ: Final = Origin("TBMQ", _DELIVERY + _MQTT + _WITHOUT)
