@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
-from gateway.imports.table import Given, ImportFileError, Mapped, Origin, Text, Unmapped
+from gateway.imports.table import Given, ImportFileError, Mapped, Origin, Text, Unmapped, plain
 from gateway.kinds import quoted
 from gateway.settings import TABLE
 
@@ -38,7 +38,7 @@ class Imported:
 
 
 def shown(text: Text) -> str:
-    """A value or an odd name on one line, cut where it is long."""
+    """A value on one line, cut where it is long."""
     whole = quoted(text) if isinstance(text, str) else ", ".join(f"{quoted(k)} = {v}" for k, v in text.items())
     printable = "".join(c if c.isprintable() else "?" for c in whole)
     return printable if len(printable) <= _LONGEST else printable[: _LONGEST - 3] + "..."
@@ -52,11 +52,10 @@ def convert(origin: Origin, given: Sequence[Given]) -> Imported:
     result = Imported()
     last: Mapping[str, Given] = {item.name: item for item in given}
     for item in last.values():
-        name = item.name if item.name.isprintable() else shown(item.name)
-        where = f"line {item.line}: {name}"
+        where = f"line {item.line}: {plain(item.name)}"
         rows = origin.find(item.name)
         if not rows:
-            result.remarks.append(f"{where}: no counterpart: not a setting of {origin.name} that this version knows")
+            result.remarks.append(f"{where}: no counterpart: not among the settings of {origin.name} known here")
         for row in rows:
             if isinstance(row, Unmapped):
                 result.remarks.append(f"{where}: no counterpart: {row.why}")

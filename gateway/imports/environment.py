@@ -6,7 +6,7 @@ from typing import Final
 
 import yaml
 
-from gateway.imports.table import Given, ImportFileError
+from gateway.imports.table import Given, ImportFileError, plain
 from gateway.kinds import quoted
 
 _DEPTH: Final = 30
@@ -57,9 +57,10 @@ def _documents(text: str) -> Iterator[Given]:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         raise ImportFileError(f"line {line}: expected YAML or KEY=value lines: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        problem = str(error).splitlines()[0] if str(error) else "nested too deep"
-        raise ImportFileError(f"expected YAML or KEY=value lines: {problem}") from None
+    except yaml.YAMLError as error:
+        raise ImportFileError(f"expected YAML or KEY=value lines: {str(error).partition(chr(10))[0]}") from None
+    except RecursionError:
+        raise ImportFileError(f"expected YAML or KEY=value lines of at most {_DEPTH} levels") from None
     count = 0
     for root in documents:
         if isinstance(root, yaml.ScalarNode):
@@ -78,7 +79,7 @@ def _documents(text: str) -> Iterator[Given]:
 
 def _walk(node: yaml.Node, path: str, depth: int) -> Iterator[Given]:
     if depth > _DEPTH:
-        raise ImportFileError(f"line {node.start_mark.line + 1}: {path}: expected at most {_DEPTH} levels")
+        raise ImportFileError(f"line {node.start_mark.line + 1}: {plain(path)}: expected at most {_DEPTH} levels")
     if isinstance(node, yaml.MappingNode):
         pairs: list[tuple[yaml.Node, yaml.Node]] = sorted(node.value, key=lambda pair: pair[0].value != "<<")
         for key, value in pairs:

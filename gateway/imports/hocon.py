@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Set
 from typing import Final, final
 
-from gateway.imports.table import Given, ImportFileError
+from gateway.imports.table import Given, ImportFileError, plain
 from gateway.kinds import quoted
 
 _DEPTH: Final = 30
@@ -112,7 +112,7 @@ class _Reader:
             raise self.error("include: other files are not read: put their text in this one")
         path = self._path()
         self._match(_SPACE)
-        key = ".".join(path)
+        key = plain(".".join(path))
         if self.take("+="):
             raise self.error(f"{key}: += is not read: expected =")
         assigned = self.take("=") or self.take(":")

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final, Protocol, final
 
+from gateway.kinds import quoted
+
 Text = str | dict[str, str]
 """A value as the file has it: text, or name and text of each entry where the setting is a table of its own."""
 
@@ -57,6 +59,11 @@ class Given:
     name: str
     text: Text | None
     line: int
+
+
+def plain(name: str) -> str:
+    """A key for a message: as it stands, or quoted where it would break the line."""
+    return name if name.isprintable() else "".join(c if c.isprintable() else "?" for c in quoted(name))
 
 
 @final

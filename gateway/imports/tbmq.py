@@ -90,6 +90,12 @@ _MQTT: Final[tuple[Row, ...]] = (
         "only for 3.1 and 3.1.1 clients: the session of a 5.0 client without an expiry ends with its connection",
         "MQTT_CLIENT_SESSION_EXPIRY_TTL",
     ),
+    Mapped(
+        "mqtt.topic.max-segments-count",
+        "mqtt.max_topic_levels",
+        Whole(0, 65535, off=65535),
+        env="MQTT_TOPIC_MAX_SEGMENTS_COUNT",
+    ),
     Mapped("mqtt.topic.alias-max", "mqtt.max_topic_alias", Whole(0, 65535), env="MQTT_TOPIC_ALIAS_MAX"),
     Mapped(
         "mqtt.shared-subscriptions.processing-type",
@@ -156,6 +162,17 @@ _WITHOUT: Final[tuple[Row, ...]] = (
         "the number of APPLICATION clients has no limit of its own",
         "MQTT_APPLICATION_CLIENTS_LIMIT",
     ),
+    Unmapped(
+        "mqtt.retransmission.*",
+        "a message is sent again when its client reconnects, not on the same connection",
+        "MQTT_RETRANSMISSION_*",
+    ),
+    Unmapped(
+        "mqtt.version-3-1.max-client-id-length",
+        "mqtt.max_clientid_len holds for clients of every version",
+        "MQTT_3_1_MAX_CLIENT_ID_LENGTH",
+    ),
+    Unmapped("mqtt.*", "Forebay has nothing like it", "MQTT_*"),
     Unmapped("mqtt.rate-limits.*", _RATES, "MQTT_TOTAL_RATE_LIMITS_*"),
     Unmapped("mqtt.rate-limits.incoming-publish.*", _RATES, "MQTT_INCOMING_RATE_LIMITS_*"),
     Unmapped(

@@ -132,6 +132,4 @@ def test_a_value_that_only_emqx_allows_is_said_and_left_out(key: str, text: str,
     result = convert(EMQX, [Given(key, text, 4)])
     assert not result.taken
     allowed = TABLE[ours].kind.allowed
-    assert result.remarks == [
-        f'line 4: {key}: no counterpart for "{text}": {ours} is {allowed} and keeps its default'
-    ]
+    assert result.remarks == [f'line 4: {key}: no counterpart for "{text}": {ours} is {allowed} and keeps its default']
