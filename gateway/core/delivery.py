@@ -26,7 +26,8 @@ from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_ack, encode_publish
 from gateway.mqtt.packets import PUBREL, V5
 
-ID_BLOCK: Final = 4096
+# a crash skips what is left of a block: thirty in a row must not bring the ids round to those that a client still knows
+ID_BLOCK: Final = 2048
 ID_SLACK: Final = 1024  # left when the next block is asked for: more than go out during a commit
 
 
