@@ -237,7 +237,6 @@ class Client:
         self.parked: Packet | None = None  # what it was blocked by
         self.closing: bool = False
         self.closed: bool = False
-        self.clean_close: bool = False  # DISCONNECT 0: the will is dropped
         self.out: list[bytes] = []
         self.out_bytes: i64 = 0
         self.unsent: i64 = 0  # bytes that the driver could not write yet

@@ -5,7 +5,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from gateway.core.batch import Snapshot
 from gateway.core.fifo import Fifo
 from gateway.core.flush import FlushCache
 from gateway.core.ledger import Ledger
@@ -239,6 +238,3 @@ class Core:
     def wait(self, kind: int, client: Client | None, session: Session | None, value: int, data: bytes) -> None:
         self.commit.waiters.append(Waiter(kind, client, session, value, data))
         self.commit.urgent = True
-
-
-__all__ = ["Commit", "Core", "Reading", "Snapshot", "Waiter"]
