@@ -3,10 +3,10 @@
 from mypy_extensions import i64
 
 from gateway.core.backlog import settle
-from gateway.core.delivery import pump
 from gateway.core.feed import feed
 from gateway.core.hold import answered
 from gateway.core.model import RELEASED, RELEASING, SENT, STAGED, Client, Delivery, Session
+from gateway.core.pump import pump
 from gateway.core.shared import pump_groups
 from gateway.core.state import RELEASE, Core
 from gateway.mqtt.encode import encode_ack

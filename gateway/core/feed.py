@@ -8,9 +8,9 @@ from typing import Final
 from mypy_extensions import i64
 
 from gateway.core.backlog import delivery
-from gateway.core.delivery import deliver0, offer
 from gateway.core.message import Message
 from gateway.core.model import Feed, Session
+from gateway.core.queue import deliver0, offer
 from gateway.core.state import Core
 from gateway.core.topics import Subscription
 

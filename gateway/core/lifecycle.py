@@ -3,13 +3,14 @@
 from mypy_extensions import i64
 
 from gateway.core.backlog import end, unload
-from gateway.core.delivery import pump, reserve_ids
+from gateway.core.delivery import reserve_ids
 from gateway.core.feed import feed
 from gateway.core.hold import harvest
 from gateway.core.ledger import QOS0_OFFLINE, SESSION_END
 from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
 from gateway.core.paths import choose, matches
+from gateway.core.pump import pump
 from gateway.core.shared import hand_over, pump_groups
 from gateway.core.state import CONNACKED, Core
 from gateway.core.state import SESSION_END as SESSION_TIMER

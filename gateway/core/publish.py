@@ -5,13 +5,15 @@ from mypy_extensions import i64
 from gateway.core.answers import release_acks
 from gateway.core.backlog import add, delivery
 from gateway.core.commits import commit, enter, pack_targets
-from gateway.core.delivery import congest, deliver0, offer, pump, queue_full, straight
+from gateway.core.delivery import congest, straight
 from gateway.core.hold import keep, may_hold
 from gateway.core.ledger import ACL, DISK, QOS0_OFFLINE
 from gateway.core.limits import PUSH_BACK
 from gateway.core.message import BYTE, Message
 from gateway.core.model import Client, PendingAck, Route, Session, Target
 from gateway.core.paths import hold_back
+from gateway.core.pump import pump
+from gateway.core.queue import deliver0, offer, queue_full
 from gateway.core.record import pack_message
 from gateway.core.routes import resolve
 from gateway.core.shared import dispatch

@@ -11,10 +11,10 @@ from gateway.core import acks, backlog, lifecycle, load, paths, publish, report,
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.commits import written
-from gateway.core.delivery import pump, staged
 from gateway.core.feed import feed
 from gateway.core.limits import Limits
 from gateway.core.model import Client, PendingAck, Session
+from gateway.core.pump import pump, staged
 from gateway.core.shared import pump_group, pump_groups
 from gateway.core.stall import take_batch, worked
 from gateway.core.state import CONNACKED, IDS, RELEASE, RETAINED, SEND, STAGED_SEND, Core, Waiter

@@ -7,11 +7,12 @@ that a memory member never acknowledged is still there for the others.
 from mypy_extensions import i64
 
 from gateway.core.backlog import add, delivery, give_back, online, pop, refill, settle
-from gateway.core.delivery import deliver0, drop, offer, start, write
+from gateway.core.delivery import drop, start, write
 from gateway.core.fifo import Fifo
 from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
 from gateway.core.message import Message
 from gateway.core.model import SENT, Client, Delivery, Group, Session, Target
+from gateway.core.queue import deliver0, offer
 from gateway.core.state import Core
 
 

@@ -9,11 +9,12 @@ from gateway.core import paths, wills
 from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request
 from gateway.core.commits import backlog_of, left
-from gateway.core.delivery import drop, pump
+from gateway.core.delivery import drop
 from gateway.core.hold import expire
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.model import STAGED, PendingAck, Session
+from gateway.core.pump import pump
 from gateway.core.shared import pump_groups
 from gateway.core.stall import RETRY_MS, carries, put_off, worked
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
