@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.bench import micro_codec, micro_core
+from tests.bench import micro_codec, micro_core, micro_sparkplug
 from tests.bench.measuring import interpreted_copy, interpreted_modules
 from tests.harness import REPO, gateway_root
 
 
 def rows() -> list[tuple[str, float]]:
-    return [*micro_codec.rows(), *micro_core.rows()]
+    return [*micro_codec.rows(), *micro_core.rows(), *micro_sparkplug.rows()]
 
 
 CHILD: Final = "import json; from tests.bench.micro import rows; print(json.dumps(rows()))"

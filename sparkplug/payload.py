@@ -1,0 +1,94 @@
+"""Sparkplug B payloads: bytes to the model and back.
+
+    payload = decode(data, types={7: DataType.Double})
+    data = encode(payload)
+
+Nothing but ``PayloadError`` is raised for what a peer or a caller gives.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from google.protobuf.message import DecodeError
+
+from sparkplug.datatypes import text
+from sparkplug.model import Payload, PayloadError
+from sparkplug.reading import Reader
+from sparkplug.sparkplug_b_pb2 import Payload as Pb
+from sparkplug.writing import Writer, keep, number, string
+
+ITEMS_MAX: Final = 50_000
+"""How many metrics, properties, parameters and cells a payload may hold, unless the caller allows more."""
+
+SEQ_MAX: Final = 255
+
+_NO_TYPES: Final[Mapping[int | str, int]] = {}
+
+Types: TypeAlias = Mapping[int | str, int] | Mapping[int, int] | Mapping[str, int]
+
+
+def decode(data: bytes, *, types: Types | None = None, items_max: int = ITEMS_MAX) -> Payload:
+    """What a payload says.
+
+    Args:
+        data: the payload; no bytes at all are an empty payload.
+        types: the datatype of metrics that carry none, by alias or by name, as their birth gave it.
+        items_max: a payload with more metrics, properties, parameters and cells is refused.
+
+    Raises:
+        PayloadError: what is wrong, and with which metric.
+    """
+    message = Pb()
+    try:
+        message.ParseFromString(data)
+    except DecodeError:
+        raise PayloadError("not a Sparkplug B payload: the protobuf message is damaged or too deep") from None
+    # What serialises to the same bytes without them holds no unknown fields: to look into each message would be slow.
+    message.DiscardUnknownFields()
+    if kept := message.SerializeToString() != data:
+        message.ParseFromString(data)
+    reader = Reader(items_max, kept)
+    metrics = message.metrics
+    timestamp, seq = message.timestamp, message.seq
+    return Payload(
+        timestamp if timestamp or message.HasField("timestamp") else None,
+        reader.metrics(metrics, len(metrics), types or _NO_TYPES),
+        seq if seq or message.HasField("seq") else None,
+        text(message.uuid) if message.HasField("uuid") else None,
+        message.body if message.HasField("body") else None,
+        reader.unknown(message) if kept else b"",
+    )
+
+
+def encode(payload: Payload, *, uint32_as_long: bool = False, with_datatypes: bool = True) -> bytes:
+    """The bytes of a payload: a metric without a value is a null.
+
+    Args:
+        payload: what to say.
+        uint32_as_long: for peers that expect a UInt32 in long_value, where the specification has it in int_value.
+        with_datatypes: False leaves them off the metrics, as DATA and commands should
+            [tck-id-payloads-metric-datatype-not-req]; the members of templates keep theirs.
+
+    Raises:
+        PayloadError: what is wrong, and with which metric.
+    """
+    message = Pb()
+    if payload.timestamp is not None:
+        message.timestamp = number(payload.timestamp, "the timestamp")
+    if payload.seq is not None:
+        seq = number(payload.seq, "seq")
+        if seq > SEQ_MAX:
+            raise PayloadError(f"seq must be 0 to {SEQ_MAX}, not {seq}")
+        message.seq = seq
+    if payload.uuid is not None:
+        message.uuid = string(payload.uuid, "the uuid")
+    if payload.body is not None:
+        if not isinstance(payload.body, bytes):
+            raise PayloadError(f"the body must be bytes, not {payload.body!r}")
+        message.body = payload.body
+    writer = Writer(uint32_as_long)
+    for metric in payload.metrics:
+        writer.metric(message.metrics.add(), metric, with_datatypes)
+    keep(message, payload.unknown)
+    data: bytes = message.SerializeToString()
+    return data
