@@ -1,5 +1,5 @@
 .PHONY: help run test lint format bench docs lock clean
-SOURCES := $(shell find gateway sparkplug -name '*.py' -o -name '*.typed') pyproject.toml
+SOURCES := $(shell find gateway sparkplug firmware_profiles -name '*.py' -o -name '*.typed' -o -path '*/devices/*') pyproject.toml
 # -P: the working tree must not shadow what is installed
 PYTEST := PYTHONSAFEPATH=1 .venv/bin/pytest
 

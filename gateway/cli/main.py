@@ -7,7 +7,7 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import config, pubsub, sessions, user
+from gateway.cli import config, profile, pubsub, sessions, user
 from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
@@ -27,6 +27,7 @@ app.command()(pubsub.sub)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(user.app, name="user")
 app.add_typer(config.app, name="config")
+app.add_typer(profile.app, name="profile")
 
 
 def _version(wanted: bool) -> None:
