@@ -20,6 +20,7 @@ NO_TEST_OF_THEIR_OWN = {
     "gateway/core/limits.py": "tests/unit/gateway/test_settings.py",
     "gateway/mqtt/packets.py": "tests/unit/gateway/mqtt/test_encode.py",
     "gateway/store/errors.py": "tests/unit/gateway/store/test_sqlite.py",
+    "sparkplug/actions.py": "tests/unit/sparkplug/test_node.py",
 }
 
 
