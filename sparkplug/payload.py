@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from sparkplug.datatypes import text
 from sparkplug.model import Payload, PayloadError
-from sparkplug.reading import Reader
+from sparkplug.reading import TOO_MANY, Reader
 from sparkplug.sparkplug_b_pb2 import Payload as Pb
 from sparkplug.writing import Writer, keep, number, string
 
@@ -43,11 +43,14 @@ def decode(data: bytes, *, types: Types | None = None, items_max: int = ITEMS_MA
         message.ParseFromString(data)
     except DecodeError:
         raise PayloadError("not a Sparkplug B payload: the protobuf message is damaged or too deep") from None
+    if len(message.metrics) > items_max:
+        raise PayloadError(TOO_MANY)
     # What serialises to the same bytes without them holds no unknown fields: to look into each message would be slow.
     message.DiscardUnknownFields()
-    if kept := message.SerializeToString() != data:
+    canonical = message.SerializeToString() == data
+    if not canonical:
         message.ParseFromString(data)
-    reader = Reader(items_max, kept)
+    reader = Reader(data, items_max, canonical)
     metrics = message.metrics
     timestamp, seq = message.timestamp, message.seq
     return Payload(
@@ -56,7 +59,7 @@ def decode(data: bytes, *, types: Types | None = None, items_max: int = ITEMS_MA
         seq if seq or message.HasField("seq") else None,
         text(message.uuid) if message.HasField("uuid") else None,
         message.body if message.HasField("body") else None,
-        reader.unknown(message) if kept else b"",
+        reader.unknown(message) if not canonical else b"",
     )
 
 

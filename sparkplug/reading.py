@@ -1,14 +1,14 @@
 """From protobuf messages to the model: lenient where senders are known to differ, and bounded.
 
 The loop over metrics is what decoding costs, so it reads the usual case itself and leaves the rest to functions. A
-field that has a value other than its default is there; only a default needs to be asked whether it is.
+field that has a value other than its default is there; only a default needs to be asked whether it is, and not even
+that where the tag of such a field, which the bytes of a canonical payload would show, is nowhere in them.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from google.protobuf.message import Message
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from sparkplug.arrays import unpack
 from sparkplug.datatypes import ARRAYS, READERS, DataType, Read, read_scalar, text, type_name
@@ -34,8 +34,10 @@ PARAMETER_FIELDS: Final = {
     field.name: field.number for field in Pb.Template.Parameter.DESCRIPTOR.oneofs_by_name["value"].fields
 }
 
-ARRAY_BYTES_OF_AN_ITEM: Final = 16
-"""What reading that many bytes of an array costs is about what reading a cell costs."""
+ARRAY_BYTES_OF_AN_ITEM: Final = 64
+"""Reading that many bytes of an array, or an eighth of them of booleans, costs about what reading a cell costs."""
+
+TOO_MANY: Final = "too many metrics, properties, cells and elements for one payload"
 
 
 def _usual() -> list[tuple[str, int, Read] | None]:
@@ -57,22 +59,42 @@ def label(name: object, alias: int | None) -> str:
 
 
 class Reader:
-    """One decoding: what is left of its budget, and whether fields that the schema does not know are to be kept."""
+    """One decoding: what is left of its budget, and what does not occur in these bytes and need not be looked for.
 
-    __slots__ = ("_items", "_keep")
+    ``canonical``: the bytes are those that protobuf makes of the message, so they hold no fields that the schema does
+    not know; otherwise such fields are looked for and kept.
+    """
 
-    def __init__(self, items_max: int, keep: bool) -> None:
+    __slots__ = (
+        "_empty_names",
+        "_flags",
+        "_items",
+        "_keep",
+        "_metadata_there",
+        "_properties_there",
+        "_zero_aliases",
+        "_zero_times",
+    )
+
+    def __init__(self, data: bytes, items_max: int, canonical: bool) -> None:
         self._items = items_max
-        self._keep = keep
+        self._keep = not canonical
+        # what a name of no bytes, an alias of 0, a timestamp of 0 and flags that are true look like; then two tags
+        self._empty_names = not canonical or b"\x0a\0" in data
+        self._zero_aliases = not canonical or b"\x10\0" in data
+        self._zero_times = not canonical or b"\x18\0" in data
+        self._flags = not canonical or b"\x28\1" in data or b"\x30\1" in data or b"\x38\1" in data
+        self._metadata_there = not canonical or b"\x42" in data
+        self._properties_there = not canonical or b"\x4a" in data
 
     def _spend(self, items: int) -> None:
         self._items -= items
         if self._items < 0:
-            raise PayloadError("too many metrics, properties, cells and elements for one payload")
+            raise PayloadError(TOO_MANY)
 
     def unknown(self, message: Message) -> bytes:
         """The fields of a message that the schema does not know, as they came."""
-        if not self._keep or not len(UnknownFieldSet(message)):
+        if not self._keep:
             return b""
         rest = type(message)()
         rest.CopyFrom(message)
@@ -83,21 +105,23 @@ class Reader:
     def metrics(self, raw: Iterable[Any], count: int, types: Mapping[Any, int], depth: int = 0) -> list[Metric]:
         """The metrics of a payload or a template; ``types`` gives the datatype, by alias or name, of those without."""
         self._spend(count)
+        empty_names, zero_aliases, zero_times = self._empty_names, self._zero_aliases, self._zero_times
+        flags, keep = self._flags, self._keep
+        metadata_there, properties_there = self._metadata_there, self._properties_there
+        is_historical = is_transient = is_null = False
         found: list[Metric] = []
+        add, new = found.append, object.__new__
         for message in raw:
-            name = message.name
-            if not name:
-                name = "" if message.HasField("name") else None
-            alias = message.alias
-            if not alias and not message.HasField("alias"):
-                alias = None
+            name = message.name or ("" if empty_names and message.HasField("name") else None)
+            alias = message.alias or (0 if zero_aliases and message.HasField("alias") else None)
             try:
                 if name.__class__ is bytes:
                     raise PayloadError("the name is not valid UTF-8")
                 datatype = message.datatype
                 if not datatype and types:
                     datatype = types.get(alias) or types.get(name, 0)
-                is_null = message.is_null
+                if flags:
+                    is_historical, is_transient, is_null = message.is_historical, message.is_transient, message.is_null
                 usual = _USUAL[datatype] if datatype < 35 else None
                 value = None
                 if usual is not None and not is_null:
@@ -110,25 +134,29 @@ class Reader:
                 unknown = b""
                 if value is None:
                     value, wire, unknown = self._unusual(message, datatype, is_null, depth)
-                if self._keep:
+                if keep:
                     unknown += self.unknown(message)
-                timestamp = message.timestamp
-                found.append(
-                    Metric(
-                        name,
-                        alias,
-                        timestamp if timestamp or message.HasField("timestamp") else None,
-                        datatype,
-                        value,
-                        message.is_historical,
-                        message.is_transient,
-                        is_null,
-                        self._metadata(message.metadata) if message.HasField("metadata") else None,
-                        self._properties(message.properties, 1) if message.HasField("properties") else None,
-                        wire,
-                        unknown,
-                    )
+                # half of what a call of the class costs
+                metric = new(Metric)
+                metric.name = name
+                metric.alias = alias
+                metric.timestamp = message.timestamp or (0 if zero_times and message.HasField("timestamp") else None)
+                metric.datatype = datatype
+                metric.value = value
+                metric.is_historical = is_historical
+                metric.is_transient = is_transient
+                metric.is_null = is_null
+                metric.metadata = (
+                    self._metadata(message.metadata) if metadata_there and message.HasField("metadata") else None
                 )
+                metric.properties = (
+                    self._properties(message.properties, 1)
+                    if properties_there and message.HasField("properties")
+                    else None
+                )
+                metric.wire = wire
+                metric.unknown = unknown
+                add(metric)
             except PayloadError as error:
                 raise error.within(label(name, alias)) from None
         return found
@@ -155,7 +183,8 @@ class Reader:
         if not known:
             return (text(raw) if field == "string_value" else raw), wire, b""
         if field == "bytes_value" and datatype in ARRAYS:
-            self._spend(len(raw) // ARRAY_BYTES_OF_AN_ITEM)
+            size = len(raw) * 8 if datatype == DataType.BooleanArray else len(raw)
+            self._spend(size // ARRAY_BYTES_OF_AN_ITEM)
             return unpack(raw, datatype), wire, b""
         return read_scalar(field, raw, datatype), wire, b""
 
