@@ -21,7 +21,7 @@ with atheris.instrument_imports(include=["sparkplug"], exclude=["sparkplug.spark
 from tests.unit.sparkplug.vectors import EVERY
 
 SECONDS_MAX = 0.05
-TYPES = {**{alias: alias % 36 for alias in range(64)}, "v": 3}
+TYPES: dict[int | str, int] = {**{alias: alias % 36 for alias in range(64)}, "v": 3}
 
 
 def decoded(raw: bytes) -> Payload | None:
