@@ -7,7 +7,7 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import config, profile, pubsub, sessions, user
+from gateway.cli import config, profile, pubsub, sessions, sparkplug, user
 from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
@@ -28,6 +28,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(user.app, name="user")
 app.add_typer(config.app, name="config")
 app.add_typer(profile.app, name="profile")
+app.add_typer(sparkplug.app, name="sparkplug")
 
 
 def _version(wanted: bool) -> None:
