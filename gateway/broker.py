@@ -19,8 +19,9 @@ from gateway.core.router import Router
 from gateway.log import Log, LogHandler
 from gateway.net.admission import Admission
 from gateway.net.connection import Turn
-from gateway.net.control import CommandError, ControlServer
+from gateway.net.control import CommandError, ControlProtocol, ControlServer
 from gateway.net.listeners import Listener, ListenError, bind, is_loopback
+from gateway.net.probes import Probes
 from gateway.net.tls import TlsError, server_context
 from gateway.settings import Settings, SettingsError, Sources, load
 from gateway.store.clock import boottime_ms, ntp_synchronised
@@ -123,6 +124,7 @@ class Broker:
         self._turn = Turn(self._router, self.now, self._loop.call_soon, self._after_turn, self._on_fault)
         self._pump.start(self._store, self._router, self._turn.touch)
         self._admission = Admission(self._turn)
+        self._probes = Probes(self._turn)
         for sock, is_tls in sockets:
             self._listeners.append(Listener(sock, self._turn, self._log, tls=tls if is_tls else None))
         self._apply(settings)
@@ -245,6 +247,7 @@ class Broker:
         for listener in self._listeners:
             listener.close()
         self._admission.close()
+        self._probes.undo_all()
         await asyncio.sleep(0.01)  # for those that were accepted just now
         self._router.shutdown(self.now())
         if await self._until(lambda: self._pump.idle and not self._turn.open_connections, end):
@@ -277,8 +280,10 @@ class Broker:
         if closing.is_alive():
             process.leave(0)
 
-    def _on_command(self, command: dict[str, Any]) -> Any:
+    def _on_command(self, command: dict[str, Any], peer: ControlProtocol) -> Any:
         name, client_id, now = command.get("cmd"), command.get("client_id"), self.now()
+        if name in ("probe", "probe_do", "probe_events"):
+            return self._probes.command(command, peer)
         if name == "status":
             return self._status(now)
         if name == "sessions":

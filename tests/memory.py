@@ -7,6 +7,7 @@ router away and makes a new one of what was committed.
 from collections.abc import Iterable, Mapping
 from typing import final
 
+from gateway.core import probing
 from gateway.core.batch import Batch, SessionRow, Snapshot
 from gateway.core.model import Client
 from gateway.core.router import Router
@@ -190,6 +191,8 @@ class MemoryBroker:
                 packet = client.decoder.next()
                 if packet is None:
                     return
+                if client.watch is not None:
+                    probing.packet(client, packet, self.now)
                 self.router.on_packet(client, packet, self.now)
         except PacketError as error:
             self.router.on_bad_packet(client, error.reason, error.text, self.now)

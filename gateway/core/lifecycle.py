@@ -2,6 +2,7 @@
 
 from mypy_extensions import i64
 
+from gateway.core import probing
 from gateway.core.backlog import end, unload
 from gateway.core.delivery import reserve_ids
 from gateway.core.feed import feed
@@ -58,6 +59,10 @@ def on_connect(core: Core, c: Client, p: Connect) -> None:
         if name.startswith("$SYS/"):
             refuse(core, c, TOPIC_NAME_INVALID)
             return
+    if core.watches and probing.refused(core, p, c.heard):
+        c.closing = True
+        core.touch(c)
+        return
     core.block(c)
     core.auth.append(c)
 
@@ -133,6 +138,8 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
     keep_will(core, s, p.will)
     settle_properties(core, c, p)
     choose(core, c, s, p.username)
+    if core.watches:
+        probing.admitted(core, c, client_id, p, now)
     data = encode(connack(core, c, p, present, assigned, expiry_s), c.version)
     if s.durable or changed or p.will is not None or client_id in core.commit.wills:
         core.wait(CONNACKED, c, s, 0, data)

@@ -265,6 +265,7 @@ class Client:
         self.keep_alive_ms: i64 = 0
         self.heard: i64 = now
         self.opened: i64 = now
+        self.watch: object = None  # the Watch of who probes this client
 
     def take(self) -> bytes:
         """All bytes to write, once."""

@@ -7,7 +7,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from gateway.core import acks, backlog, lifecycle, load, paths, publish, report, subscribe, upkeep
+from gateway.core import acks, backlog, lifecycle, load, paths, probing, publish, report, subscribe, upkeep
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.commits import written
@@ -153,6 +153,8 @@ class Router:
             lifecycle.detach(core, c, s, False, now)
         c.acks.clear()
         c.recs.clear()
+        if c.watch is not None:
+            probing.closed(c, now)
 
     def on_writable(self, c: Client, unsent: int, now: int) -> None:
         """After every write, and when the transport could write again: ``unsent`` bytes are still with it.

@@ -14,6 +14,7 @@ from gateway.core.model import Backlog, Client, Group, PendingAck, Route, Sessio
 from gateway.core.record import TargetSet
 from gateway.core.retained import Retained
 from gateway.core.topics import Trie
+from gateway.core.watch import Watch
 
 # what is done when a commit is on disk
 SEND: Final = 0  # bytes to a client
@@ -148,6 +149,7 @@ class Core:
         self.seed = seed
         self.stopping: bool = False
         self.retry: bool = False  # parked clients may be able to go on
+        self.watches: list[Watch] = []  # of who probes a client
 
     def touch(self, c: Client) -> None:
         """This client has something to send or is to be closed."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, final
 
+from gateway.core import probing
 from gateway.core.model import Client
 from gateway.core.router import Router
 from gateway.mqtt.errors import PacketError
@@ -190,6 +191,13 @@ class Connection:
         if transport is not None:
             transport.abort()
 
+    def replace_transport(self, transport: asyncio.Transport) -> asyncio.Transport | None:
+        """Write to this one from now on; gives back the one before, None when the connection has ended."""
+        before = self._transport
+        if before is not None:
+            self._transport = transport
+        return before
+
     def _feed_core(self, client: Client, now: int) -> None:
         router = self.turn.router
         decoder = client.decoder
@@ -198,6 +206,8 @@ class Connection:
                 packet = decoder.next()
                 if packet is None:
                     break
+                if client.watch is not None:
+                    probing.packet(client, packet, now)
                 router.on_packet(client, packet, now)
         except PacketError as bad:
             router.on_bad_packet(client, bad.reason, bad.text, now)

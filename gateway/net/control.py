@@ -12,7 +12,8 @@ from typing import Any, Final, cast, final
 LINE_BYTES_MAX: Final = 65_536
 PATH_BYTES_MAX: Final = 107  # of sockaddr_un, without the closing zero
 
-Handler = Callable[[dict[str, Any]], Any]
+Handler = Callable[[dict[str, Any], "ControlProtocol"], Any]
+"""Gets a command and who asked."""
 
 
 class CommandError(Exception):
@@ -59,9 +60,13 @@ class ShortPath:
 
 @final
 class ControlProtocol(asyncio.Protocol):
-    """One who asks. ``handler`` gets each command and returns what JSON can hold, or raises CommandError."""
+    """One who asks. ``handler`` gets each command and returns what JSON can hold, or raises CommandError.
+
+    ``at_end``, where a command has set it, is called when the connection has ended.
+    """
 
     def __init__(self, handler: Handler) -> None:
+        self.at_end: Callable[[], None] | None = None
         self._handler = handler
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
@@ -72,6 +77,8 @@ class ControlProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self.at_end is not None:
+            self.at_end()
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -103,7 +110,7 @@ class ControlProtocol(asyncio.Protocol):
             return
         answer: dict[str, Any]
         try:
-            answer = {"ok": True, "result": self._handler(_command(line))}
+            answer = {"ok": True, "result": self._handler(_command(line), self)}
         except CommandError as e:
             answer = {"ok": False, "error": str(e)}
         self._transport.write(json.dumps(answer).encode() + b"\n")

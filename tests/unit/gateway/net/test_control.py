@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.net.control import LINE_BYTES_MAX, CommandError, ControlServer, ShortPath
+from gateway.net.control import LINE_BYTES_MAX, CommandError, ControlProtocol, ControlServer, ShortPath
 
 
-def answer(command: dict[str, Any]) -> Any:
+def answer(command: dict[str, Any], _peer: ControlProtocol) -> Any:
     if command.get("cmd") == "add":
         return command["a"] + command["b"]
     raise CommandError("no such command")
@@ -38,7 +38,7 @@ async def test_nonsense_is_answered_however_deep(tmp_path: Path) -> None:
 async def test_who_does_not_read_the_answers_is_asked_no_further(tmp_path: Path) -> None:
     asked = 0
 
-    def long_answer(_: dict[str, Any]) -> str:
+    def long_answer(_: dict[str, Any], _peer: ControlProtocol) -> str:
         nonlocal asked
         asked += 1
         return "x" * 10_000
@@ -114,4 +114,32 @@ async def test_a_line_without_end_is_cut_off(tmp_path: Path) -> None:
     writer.write(b"x" * (LINE_BYTES_MAX + 1))
     assert await asyncio.wait_for(reader.read(), 5) == b""
     writer.close()
+    server.close()
+
+
+async def test_the_end_of_a_connection_is_told_to_who_asked_for_it(tmp_path: Path) -> None:
+    ended: list[str] = []
+    told = asyncio.Event()
+
+    def note(command: dict[str, Any], peer: ControlProtocol) -> bool:
+        def at_end() -> None:
+            ended.append(command["name"])
+            told.set()
+
+        peer.at_end = at_end
+        return True
+
+    server = await ControlServer.start(tmp_path / "control.sock", note)
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "control.sock")
+    writer.write(b'{"name":"first"}\n')
+    await reader.readline()
+    assert ended == []
+    await ask(tmp_path / "control.sock", b'{"name":"second"}\n')
+    async with asyncio.timeout(5):
+        await told.wait()
+        assert ended == ["second"]
+        told.clear()
+        writer.transport.abort()
+        await told.wait()
+    assert ended == ["second", "first"]
     server.close()
