@@ -24,7 +24,7 @@ from gateway.net.listeners import Listener, ListenError, bind, is_loopback
 from gateway.net.probes import Probes
 from gateway.net.tls import TlsError, server_context
 from gateway.settings import Settings, SettingsError, Sources, load
-from gateway.store.clock import boottime_ms, ntp_synchronised
+from gateway.store.clock import boottime_ms, ntp_synchronised, read_clocks
 from gateway.store.errors import StoreError
 from gateway.store.pump import StorePump
 from gateway.store.sqlite import Store
@@ -83,6 +83,7 @@ class Broker:
         self._pump = StorePump(self.now, log)
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0  # gateway ms of the next tick
+        self._clock_at = 0  # gateway ms of the next look at the wall clock
 
     def now(self) -> int:
         """Gateway time, ms."""
@@ -151,8 +152,10 @@ class Broker:
         )
         snapshot = self._store.open()
         self._pump.restore(snapshot.meta)
-        now = self.now()
-        self._router = Router(settings.limits(), snapshot, now, process.chance(), __version__)
+        now, clocks = self.now(), read_clocks()
+        self._router = Router(
+            settings.limits(), snapshot, now, process.chance(), __version__, clocks.wall_ms, clocks.synced
+        )
         self._router.finish_load(self._store.read_now(self._router.needed_segments()), now)
 
     def _apply(self, settings: Settings) -> None:
@@ -193,6 +196,10 @@ class Broker:
 
     def _tick(self) -> None:
         now = self.now()
+        if now >= self._clock_at:
+            clocks = read_clocks()
+            self._router.set_utc(clocks.wall_ms, clocks.synced, now)
+            self._clock_at = now + 1000
         due = now + 1000
         try:
             due = self._router.on_tick(now)

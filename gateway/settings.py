@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
+from gateway.bridge_settings import BridgeSettings
 from gateway.core.limits import DROP_NEWEST, DROP_OLDEST, NEVER, PUSH_BACK, Limits
 from gateway.entry import PREFIX, Entry, setting
 from gateway.kinds import (
@@ -29,7 +30,6 @@ from gateway.kinds import (
     Ratio,
     Size,
 )
-from gateway.outbound import OutboundSettings
 
 POLICIES = {"drop_oldest": DROP_OLDEST, "drop_newest": DROP_NEWEST, "push_back": PUSH_BACK}
 _UNLIMITED = {"unlimited": 0}
@@ -52,7 +52,7 @@ class Sources:
 
 @final
 @dataclasses.dataclass(kw_only=True, slots=True)
-class Settings(OutboundSettings):
+class Settings(BridgeSettings):
     """The values in force; a field is its dotted name with dots and hyphens as underscores."""
 
     listen: list[Address] = setting("listen", Addresses(), ["127.0.0.1:1883"], "Plain TCP listeners.")
@@ -274,7 +274,7 @@ class Settings(OutboundSettings):
         return load(self.sources)
 
 
-_INHERITED = {field.name for field in dataclasses.fields(OutboundSettings)}
+_INHERITED = {field.name for field in dataclasses.fields(BridgeSettings)}
 TABLE: dict[str, Entry] = {
     field.metadata["entry"].name: field.metadata["entry"]
     for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in _INHERITED)

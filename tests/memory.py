@@ -14,6 +14,7 @@ from gateway.core.router import Router
 from gateway.mqtt.errors import PacketError
 from gateway.settings import Sources, load
 
+UTC_OFFSET_MS = 1_700_000_000_000  # what the wall clock shows at gateway time 0
 WAIT_MS_MAX = 100  # gateway time that waiting for a packet may take: what is due later must not hide in it
 
 
@@ -27,6 +28,7 @@ class DictStore:
         self.subscriptions: dict[tuple[int, str], tuple[int, int]] = {}
         self.retained: dict[str, bytes] = {}
         self.wills: dict[str, bytes] = {}
+        self.bridge: dict[str, bytes] = {}
         self.counters: dict[tuple[int, str], int] = {}
         self.meta: dict[str, int | str] = {}
         self.segments: dict[int, tuple[int, bytes, bytes]] = {}  # id -> last, targets, records
@@ -51,6 +53,7 @@ class DictStore:
             self.subscriptions[sid, filter] = options, identifier
         _replace(self.retained, batch.retained)
         _replace(self.wills, batch.wills)
+        _replace(self.bridge, batch.bridge)
         for sid, name, value in batch.counters:
             self.counters[sid, name] = value
         self.meta.update(batch.meta)
@@ -67,6 +70,7 @@ class DictStore:
         made.subscriptions = [(sid, filter, *rest) for (sid, filter), rest in self.subscriptions.items()]
         made.retained = list(self.retained.items())
         made.wills = list(self.wills.items())
+        made.bridge = list(self.bridge.items())
         made.counters = [(sid, name, value) for (sid, name), value in self.counters.items()]
         made.meta = dict(self.meta)
         made.segments = [(first, last, targets) for first, (last, targets, _) in sorted(self.segments.items())]
@@ -158,7 +162,7 @@ class MemoryBroker:
 
     def _start(self, snapshot: Snapshot | None) -> None:
         self.seed += 1
-        self.router = Router(self.limits, snapshot, self.now, self.seed)
+        self.router = Router(self.limits, snapshot, self.now, self.seed, utc_ms=self.now + UTC_OFFSET_MS)
         self.router.finish_load(self.store.read_now(self.router.needed_segments()), self.now)
         self.router.on_tick(self.now)
         self.pump()

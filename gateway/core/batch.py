@@ -30,6 +30,7 @@ class Batch:
         self.unsubscribed: list[tuple[int, str]] = []  # (sid, filter): delete (before the inserts)
         self.retained: dict[str, bytes | None] = {}  # topic -> packed message, None = delete
         self.wills: dict[str, bytes | None] = {}  # client id -> packed will, None = delete
+        self.bridge: dict[str, bytes | None] = {}  # what is known of Sparkplug nodes, by key; None = delete
         self.counters: list[tuple[int, str, int]] = []  # (sid or 0, name, absolute value): insert or replace
         self.meta: dict[str, int | str] = {}  # insert or replace
 
@@ -44,6 +45,7 @@ class Snapshot:
         self.subscriptions: list[SubscriptionRow] = []
         self.retained: list[tuple[str, bytes]] = []
         self.wills: list[tuple[str, bytes]] = []
+        self.bridge: list[tuple[str, bytes]] = []
         self.counters: list[tuple[int, str, int]] = []
         self.meta: dict[str, int | str] = {}
         self.segments: list[tuple[int, int, bytes]] = []  # (segment_id, segment_last, targets), in order

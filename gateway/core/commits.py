@@ -283,6 +283,7 @@ def pack(open: Commit) -> Batch:
     batch.unsubscribed = list(open.unsubscribed)
     batch.retained = open.retained
     batch.wills = open.wills
+    batch.bridge = open.bridge
     batch.counters = open.counters
     batch.meta = open.meta
     return batch
@@ -299,6 +300,7 @@ def settle_segment(core: Core, segment: Segment, now: i64) -> None:
 def written(core: Core, open: Commit, now: i64) -> None:
     """The commit is on disk."""
     core.durable_commit = open.number
+    core.nodes.ids_end = max(core.nodes.ids_end, open.ids_end)
     segment = open.segment
     if segment is not None:
         segment.committed = True

@@ -179,7 +179,7 @@ def straight(core: Core, s: Session, b: Backlog, m: Message, t: Target, now: i64
     c = s.client
     if c is None or not c.connected or c.congested or c.closing or s.used >= c.window or s.staged or s.resend:
         return False
-    if not b.live or b.ram or m.qos != 1 or t.qos == 0 or core.limits.upgrade_qos:
+    if not b.live or b.ram or m.qos != 1 or m.waits or t.qos == 0 or core.limits.upgrade_qos:
         return False
     b.count += 1
     b.bytes += m.size

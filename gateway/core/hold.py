@@ -36,6 +36,8 @@ def may_hold(core: Core, targets: list[Target]) -> bool:
         if c is None or b is None or not b.live or not c.connected or c.congested or s.staged or s.resend:
             return False
         ahead: i64 = len(b.ram)
+        if ahead and b.ram.head().message.waits:
+            return False
         if s.used >= c.window and (ahead + 1) * 2000 > s.rate * window_ms:
             return False
     return True
@@ -67,6 +69,16 @@ def expire(core: Core, now: i64) -> None:
         late = True
     if late:
         in_order(core)
+
+
+def commit_all(core: Core) -> None:
+    """Nothing is held back any longer."""
+    while core.hold:
+        m = core.hold.popleft()
+        core.hold_bytes -= m.size
+        if m.missing:
+            commit(core, m)
+    in_order(core)
 
 
 def harvest(core: Core, sid: int) -> None:

@@ -7,6 +7,7 @@ from gateway.core.backlog import end, unload
 from gateway.core.delivery import reserve_ids
 from gateway.core.feed import feed
 from gateway.core.hold import harvest
+from gateway.core.ingest import connection_ended as nodes_left
 from gateway.core.ledger import QOS0_OFFLINE, SESSION_END
 from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
@@ -56,7 +57,7 @@ def on_connect(core: Core, c: Client, p: Connect) -> None:
         except PacketError as e:
             refuse(core, c, e.reason)
             return
-        if name.startswith("$SYS/"):
+        if name.startswith(("$SYS/", "$sparkplug/")):
             refuse(core, c, TOPIC_NAME_INVALID)
             return
     if core.watches and probing.refused(core, p, c.heard):
@@ -250,6 +251,8 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
     if s.client is not c:
         return
     s.client = None
+    if c.nodes:
+        nodes_left(core, c, clean, now)
     s.used = 0
     s.resend.clear()
     for d in s.inflight.values():

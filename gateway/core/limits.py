@@ -60,6 +60,11 @@ class Limits:
         self.pending_bytes_max: int = (
             67_108_864  # waiting for the disk; above it durable publishers are read no further
         )
+        # Sparkplug
+        self.bridge: bool = True
+        self.bridge_elide: bool = False
+        self.bridge_death_time: bool = False
+        self.command_expiry_ms: int = 30_000  # of NCMD and DCMD that wait for their node; 0 = none
         # disk
         self.store_bytes_max: int = 1_073_741_824
         self.push_back_ms: int = 30_000

@@ -4,6 +4,8 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import all_backlogs, by_sid, delivery, entries, target_of
 from gateway.core.batch import Snapshot
+from gateway.core.births import load_births
+from gateway.core.ingest import IDS_KEY
 from gateway.core.lifecycle import end_session
 from gateway.core.limits import NEVER
 from gateway.core.message import Message, Segment
@@ -28,6 +30,9 @@ def load(core: Core, snapshot: Snapshot, now: int) -> None:
     """All but what needs records of the log: finish() does that once needed segments were read."""
     core.alarms.extend(snapshot.damage)
     core.ledger.load(snapshot.counters)
+    ids = snapshot.meta.get(IDS_KEY)
+    if isinstance(ids, int):
+        core.next_seq = max(core.next_seq, ids)
     load_sessions(core, snapshot)
     load_states(core, snapshot)
     load_subscriptions(core, snapshot)
@@ -35,6 +40,7 @@ def load(core: Core, snapshot: Snapshot, now: int) -> None:
     load_retained(core, snapshot, now)
     for session in core.by_sid.values():
         load_deadline(core, session, now)
+    load_births(core, snapshot.bridge, now)
     load_wills(core, snapshot, now)
 
 

@@ -62,6 +62,7 @@ class Message:
         self.gone: list[int] | None = None  # sids of the others
         self.ack: PendingAck | None = None  # its publisher's, done when nothing is missing
         self.until: i64 = 0  # gateway ms to which its insert is held back
+        self.waits: bool = False  # it may not leave before its commit
         self._head3: bytes = b""
         self._head5: bytes = b""
         self._tail5: bytes = b""

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from gateway.core.fifo import Fifo
 from gateway.core.message import Message
+from gateway.core.nodes import Node, Source
 from gateway.core.topics import Subscription
 from gateway.mqtt.decode import Decoder
 from gateway.mqtt.packets import V5, Connect, Packet, Will
@@ -69,6 +70,8 @@ class Route:
         self.durable: list[Target] = []  # those of both lists that are kept
         self.key: bytes = b""  # the packed target set of ``durable``
         self.no_local: bool = False  # some target must not get its own messages back
+        self.source: Source | None = None  # of a Sparkplug topic, when the bridge is on
+        self.special: bool = False  # at QoS 0 too the frame cannot simply be passed on
 
 
 @final
@@ -259,6 +262,7 @@ class Client:
         self.aliases_out: dict[bytes, int] = {}
         self.alias_out_max: i64 = 0
         self.routes: dict[bytes, Route] = {}
+        self.nodes: list[Node] = []  # Sparkplug nodes that were born on it
         self.acks: Fifo[PendingAck] = Fifo()  # PUBACK, in the order of the PUBLISHes
         self.recs: Fifo[PendingAck] = Fifo()  # PUBREC
         self.unacked: i64 = 0  # incoming QoS 1 not answered yet

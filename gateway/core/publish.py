@@ -3,20 +3,21 @@
 from mypy_extensions import i64
 
 from gateway.core.answers import release_acks
-from gateway.core.backlog import add, delivery
-from gateway.core.commits import commit, enter, pack_targets
-from gateway.core.delivery import congest, straight
-from gateway.core.hold import keep, may_hold
-from gateway.core.ledger import ACL, DISK, QOS0_OFFLINE
+from gateway.core.births import keep_birth
+from gateway.core.commits import sid_of
+from gateway.core.delivery import congest
+from gateway.core.fanout import deliver_all, deliver_kept, deliver_low, deliver_rest, forget_retained, retain
+from gateway.core.hold import commit_all, may_hold
+from gateway.core.ingest import LIVE, REPEATED, arrive, enclosed
+from gateway.core.ledger import ACL, DISK
 from gateway.core.limits import PUSH_BACK
 from gateway.core.message import BYTE, Message
-from gateway.core.model import Client, PendingAck, Route, Session, Target
+from gateway.core.model import Client, PendingAck, Route, Session
+from gateway.core.nodes import COMMAND, DBIRTH, Source
 from gateway.core.paths import hold_back
-from gateway.core.pump import pump
-from gateway.core.queue import deliver0, offer, queue_full
-from gateway.core.record import pack_message
+from gateway.core.queue import queue_full
 from gateway.core.routes import resolve
-from gateway.core.shared import dispatch
+from gateway.core.stall import must_wait, waiting_bytes
 from gateway.core.state import SEND, Core
 from gateway.mqtt.encode import encode_ack
 from gateway.mqtt.errors import PacketError, ProtocolError
@@ -42,13 +43,14 @@ def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
     route = c.routes.get(topic)
     if route is None or route.generation != core.trie.generation:
         route = resolve(core, c, topic)
-    if p.qos == 0:
-        if p.retain and not core.error_since and waiting_bytes(core) > core.limits.pending_bytes_max:
-            park(core, c, p)
-            return
-        publish0(core, c, s, route, p, now)
-    else:
+    if p.qos:
         publish12(core, c, s, route, p, now)
+    elif p.retain or p.alias or route.special:
+        publish0_other(core, c, s, route, p, now)
+    else:
+        core.ledger.received_qos0 += 1
+        core.ledger.received_bytes_qos0 += len(p.frame) - p.body
+        publish0(core, c, s, route, p, False, now)
 
 
 def by_alias(core: Core, c: Client, p: Publish) -> bytes:
@@ -69,17 +71,16 @@ def message_of(core: Core, route: Route, p: Publish, now: i64) -> Message:
         deadline = now + p.expiry * 1000
     elif core.limits.message_expiry_s:
         deadline = now + core.limits.message_expiry_s * 1000
+    source = route.source
+    if source is not None and source.kind >= COMMAND and core.limits.command_expiry_ms:
+        last = now + core.limits.command_expiry_ms  # a command that comes late does harm
+        deadline = min(deadline, last) if deadline else last
     return Message(route.topic, p.payload, p.qos, p.retain, p.props, deadline)
 
 
-def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64) -> None:
+def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, kept_have_it: bool, now: i64) -> None:
     """QoS 0: the frame goes on as it came wherever versions and options allow."""
     ledger = core.ledger
-    ledger.received_qos0 += 1
-    ledger.received_bytes_qos0 += len(p.frame) - p.body
-    if p.retain or p.alias or route.groups or core.limits.upgrade_qos or route.topic[:1] == b"$":
-        publish0_other(core, s, route, p, now)
-        return
     frame = p.frame
     size: i64 = len(frame)
     version: i64 = 5 if c.version == V5 else 4
@@ -89,6 +90,8 @@ def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i
     for t in route.targets:
         o = t.owner
         assert o is not None
+        if kept_have_it and t.kept:
+            continue
         k = o.client
         if k is not None and t.plain and k.quick == version:
             k.out.append(frame)
@@ -113,7 +116,14 @@ def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i
         ledger.no_subscriber += 1
 
 
-def publish0_other(core: Core, s: Session, route: Route, p: Publish, now: i64) -> None:
+def publish0_other(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64) -> None:
+    source = route.source
+    ingested = source is not None and source.kind < COMMAND
+    if must_wait(core) and pushes_back(core, route, p, ingested, now):
+        park(core, c, p)
+        return
+    core.ledger.received_qos0 += 1
+    core.ledger.received_bytes_qos0 += len(p.frame) - p.body
     if route.topic[:1] == b"$" and forbidden(route):
         core.ledger.drop(0, ACL, 1)
         return
@@ -125,28 +135,61 @@ def publish0_other(core: Core, s: Session, route: Route, p: Publish, now: i64) -
         else:
             retain(core, route, m)
         core.lazy(now)
-    if not deliver_all(core, route, m, s, False, now):
-        core.ledger.no_subscriber += 1
+    if source is not None and ingested:
+        ingest0(core, c, s, route, source, p, m, now)
+    elif p.retain or p.alias or route.groups or core.limits.upgrade_qos:
+        if not deliver_all(core, route, m, s, False, now):
+            core.ledger.no_subscriber += 1
+    else:
+        publish0(core, c, s, route, p, False, now)
+
+
+def pushes_back(core: Core, route: Route, p: Publish, ingested: bool, now: i64) -> bool:
+    """The disk takes nothing now: whether a QoS 0 publish waits for it, since it cannot be refused."""
+    if ingested and route.durable:
+        return not core.in_trouble(now)
+    return p.retain and not core.error_since and waiting_bytes(core) > core.limits.pending_bytes_max
+
+
+def ingest0(core: Core, c: Client, s: Session, route: Route, source: Source, p: Publish, m: Message, now: i64) -> None:
+    """A node's message of QoS 0: the log keeps it as QoS 1 for persistent sessions, the others get it as it is."""
+    late = arrive(core, c, source, m.payload, 0, now)
+    id = core.next_seq
+    if route.durable:
+        if must_wait(core):
+            lose(core, route, s)
+        else:
+            raised = enclosed(core, m, late, now)
+            hold = core.limits.bridge_elide and may_hold(core, route.durable)
+            deliver_kept(core, route, raised, s, hold, now)
+    if p.retain or p.alias or route.groups or core.limits.upgrade_qos:
+        deliver_rest(core, route, m, s, now)
+        if not route.targets and not route.groups:
+            core.ledger.no_subscriber += 1
+    else:
+        publish0(core, c, s, route, p, True, now)
+    after_birth(core, source, m.payload, late, id, now)
+
+
+def after_birth(core: Core, source: Source, payload: bytes, late: i64, id: i64, now: i64) -> None:
+    if late == LIVE and source.kind <= DBIRTH:
+        keep_birth(core, source, payload, id, now)
+
+
+def lose(core: Core, route: Route, s: Session) -> None:
+    """QoS 0 that the disk does not take is lost for the sessions that should have it from there, and counted."""
+    for t in route.durable:
+        o = t.owner
+        if o is not None:
+            if t.no_local and o is s:
+                continue
+            o.matched += 1
+        core.ledger.drop(sid_of(t), DISK, 1)
 
 
 def forbidden(route: Route) -> bool:
-    """Clients do not publish what the broker says of itself."""
-    return route.name.startswith("$SYS/") or route.name == "$SYS"
-
-
-def waiting_bytes(core: Core) -> i64:
-    """What is in RAM on its way to the disk."""
-    flying = core.flying
-    return core.commit.bytes + (flying.bytes if flying is not None else 0)
-
-
-def must_wait(core: Core) -> bool:
-    """The disk is full up to its budget, or behind by as much as may wait in RAM."""
-    waiting = waiting_bytes(core)
-    if core.error_since or waiting > core.limits.pending_bytes_max:
-        return True
-    budget = core.limits.store_bytes_max
-    return budget != 0 and core.used_bytes + waiting >= budget
+    """Clients do not publish what the broker says of itself, and the births that it shows are those that came."""
+    return route.name.startswith(("$SYS/", "$sparkplug/")) or route.name == "$SYS"
 
 
 def goes_on(core: Core, route: Route, p: Publish) -> bool:
@@ -180,30 +223,37 @@ def park(core: Core, c: Client, p: Publish) -> None:
     core.parked.append(c)
 
 
-def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64) -> None:
+def enters(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64) -> bool:
+    """Whether a QoS 1 or 2 publish is taken now; else it is answered, or parked until it can be."""
     if p.qos == 2 and p.packet_id in s.awaiting:
         again(core, c, s, p.packet_id)
-        return
+        return False
     limit = core.limits.receive_maximum
     if c.version == V5:
         if c.unacked + len(s.awaiting) >= limit:
             raise PacketError(RECEIVE_MAXIMUM_EXCEEDED, "more in flight than the Receive Maximum")
     elif c.unacked + len(c.recs) >= limit:
         park(core, c, p)  # only what is the broker's to answer: its PUBRELs must still be read
-        return
+        return False
     if route.topic[:1] == b"$" and forbidden(route):
         core.ledger.drop(0, ACL, 1)
         acknowledge(core, c, s, p, False, NOT_AUTHORIZED if c.version == V5 else 0)
-        return
+        return False
     if (route.durable or p.retain) and not goes_on(core, route, p):
         if core.in_trouble(now):
             give_up(core, c, s, p)
-            return
+            return False
         if must_wait(core):
             park(core, c, p)
-            return
+            return False
     if queues_push_back(core, route, p):
         park(core, c, p)
+        return False
+    return True
+
+
+def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64) -> None:
+    if not enters(core, c, s, route, p, now):
         return
     ledger = core.ledger
     size = len(p.frame) - p.body
@@ -214,10 +264,24 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
         ledger.received_qos2 += 1
         ledger.received_bytes_qos2 += size
     m = message_of(core, route, p, now)
+    plain = m
+    source = route.source
+    late: i64 = LIVE
+    id = core.next_seq
+    if source is not None and source.kind < COMMAND:
+        late = arrive(core, c, source, m.payload, p.qos, now)
+        if late == REPEATED:
+            commit_all(core)  # the first one may be among them, and the answer says that it is kept
+            acknowledge(core, c, s, p, True, 0)
+            return
+        if route.durable:
+            m = enclosed(core, m, late, now)
     if p.retain:
-        retain(core, route, m)
+        retain(core, route, plain)
     elif p.qos == 1 and route.durable:
         publish_kept(core, c, s, route, m, p.packet_id, now)
+        if source is not None:
+            after_birth(core, source, plain.payload, late, id, now)
         return
     matched = deliver_all(core, route, m, s, False, now)
     reason = 0
@@ -226,6 +290,8 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
         if c.version == V5:
             reason = NO_MATCHING_SUBSCRIBERS
     acknowledge(core, c, s, p, m.seq != 0 or p.retain, reason)
+    if source is not None:
+        after_birth(core, source, plain.payload, late, id, now)
 
 
 def publish_kept(core: Core, c: Client, s: Session, route: Route, m: Message, packet_id: int, now: i64) -> None:
@@ -238,88 +304,6 @@ def publish_kept(core: Core, c: Client, s: Session, route: Route, m: Message, pa
     if m.seq == 0:  # nobody but its publisher, who does not want it
         a.done = True
         release_acks(core, c)
-
-
-def deliver_all(core: Core, route: Route, m: Message, s: Session | None, hold: bool, now: i64) -> bool:
-    """To every target; into the log when one of them is kept (``hold``: not at once). False when nobody matched."""
-    raised = core.limits.upgrade_qos and (m.qos == 0)
-    if route.durable and (m.qos > 0 or raised):
-        if route.no_local and s is not None:
-            own = [t for t in route.durable if not (t.no_local and t.owner is s)]
-            if own:
-                enter(core, m, own, pack_targets(own))
-        else:
-            enter(core, m, route.durable, route.key)
-        if m.seq:  # before it is delivered: a queue that reads on must find it
-            if hold:
-                keep(core, m, now)
-            else:
-                commit(core, m)
-    matched = False
-    for t in route.targets:
-        o = t.owner
-        assert o is not None
-        if t.no_local and o is s:
-            continue
-        matched = True
-        b = o.backlog
-        if b is not None and t.kept and m.seq:
-            o.matched += 1
-            if straight(core, o, b, m, t, now):
-                continue
-            add(core, b, m, t)
-            if b.ram and o.client is not None:
-                pump(core, o, now)
-        else:
-            deliver_low(core, o, t, m, now)
-    for t in route.groups:
-        g = t.group
-        assert g is not None
-        matched = True
-        dispatch(core, g, m, t, now)
-    return matched
-
-
-def deliver_low(core: Core, o: Session, t: Target, m: Message, now: i64) -> None:
-    """A delivery that needs no place in the log: memory sessions, and QoS 0."""
-    o.matched += 1
-    d = delivery(core, m, t.qos, t.retain_as_published, t.identifiers, None)
-    if d.qos == 0:
-        if o.client is None:
-            if t.kept and core.limits.mqueue_store_qos0_persistent:
-                one_kept(core, o, t, m)
-            else:
-                core.ledger.drop(o.sid, QOS0_OFFLINE, 1)
-        else:
-            deliver0(core, o, d, now)
-    else:
-        offer(core, o, d, now)
-
-
-def one_kept(core: Core, s: Session, t: Target, m: Message) -> None:
-    """A copy in the log for this session alone."""
-    copy = Message(m.topic, m.payload, m.qos, m.retain, m.props, m.deadline)
-    targets = [t]
-    enter(core, copy, targets, pack_targets(targets))
-    b = s.backlog
-    assert b is not None
-    commit(core, copy)
-    add(core, b, copy, t)
-
-
-def retain(core: Core, route: Route, m: Message) -> None:
-    """The last message of the topic; an empty payload clears and is itself not kept [MQTT-3.3.1-6, -7]."""
-    if m.payload:
-        core.retained.set(route.name, m)
-        core.commit.retained[route.name] = pack_message(m)
-        core.commit.bytes += m.size
-    else:
-        forget_retained(core, route)
-
-
-def forget_retained(core: Core, route: Route) -> None:
-    core.retained.remove(route.name)
-    core.commit.retained[route.name] = None
 
 
 def acknowledge(core: Core, c: Client, s: Session, p: Publish, disk: bool, reason: int) -> None:

@@ -101,7 +101,7 @@ def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> Non
                 settle(core, b, d.message, now)
             else:
                 drop(core, s, d, TOO_LARGE, now)
-        elif s.used >= c.window or (s.staged and d.qos == 1):
+        elif s.used >= c.window or (d.qos == 1 and (s.staged or d.message.waits)):
             break
         else:
             pop(b)

@@ -2,11 +2,11 @@
 
 from mypy_extensions import i64
 
+from gateway.core.fanout import deliver_all
 from gateway.core.limits import NEVER
 from gateway.core.message import Message
 from gateway.core.model import SENT, Group, Session
 from gateway.core.paths import NAMES
-from gateway.core.publish import deliver_all
 from gateway.core.routes import route_of
 from gateway.core.state import Core
 

@@ -13,7 +13,9 @@ from gateway.core.batch import Batch, Snapshot
 from gateway.core.commits import written
 from gateway.core.feed import feed
 from gateway.core.limits import Limits
-from gateway.core.model import Client, PendingAck, Session
+from gateway.core.message import Message
+from gateway.core.model import Client, Group, PendingAck, Session
+from gateway.core.nodes import Event
 from gateway.core.pump import pump, staged
 from gateway.core.shared import pump_group, pump_groups
 from gateway.core.stall import take_batch, worked
@@ -46,8 +48,18 @@ from gateway.mqtt.reasons import PROTOCOL_ERROR, SERVER_SHUTTING_DOWN, UNSUPPORT
 
 @final
 class Router:
-    def __init__(self, limits: Limits, snapshot: Snapshot | None, now: int, seed: int, version: str = "") -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        snapshot: Snapshot | None,
+        now: int,
+        seed: int,
+        version: str = "",
+        utc_ms: int = 0,
+        utc_exact: bool = False,
+    ) -> None:
         self.core = Core(limits, now, seed)
+        self.set_utc(utc_ms, utc_exact, now)
         self.core.flush = paths.flush_cache(limits)
         self.version = version
         if snapshot is not None:
@@ -212,9 +224,30 @@ class Router:
         for c in touched:
             if not c.closed and not c.closing:
                 release_acks(core, c)
+        if commit.staged:
+            self._release(commit.staged, now)
         for w in commit.waiters:
             self._go_on(w, now)
         core.retry = True
+
+    def _release(self, staged: list[Message], now: i64) -> None:
+        """These are on disk: they may leave."""
+        core = self.core
+        sessions: dict[int, Session] = {}
+        groups: dict[int, Group] = {}
+        for m in staged:
+            m.waits = False
+            for t in m.targets:
+                s = t.owner
+                g = t.group
+                if s is not None:
+                    sessions[s.sid] = s
+                elif g is not None:
+                    groups[g.sid] = g
+        for s in sessions.values():
+            pump(core, s, now)
+        for g in groups.values():
+            pump_group(core, g, now)
 
     def _go_on(self, w: Waiter, now: i64) -> None:
         core = self.core
@@ -277,6 +310,12 @@ class Router:
         at = self.core.wake_at
         self.core.wake_at = 0
         return at
+
+    def set_utc(self, utc_ms: int, exact: bool, now: int) -> None:
+        """What the wall clock shows now, and whether it is synchronised."""
+        self.core.nodes.utc_offset_ms = utc_ms - now
+        self.core.nodes.utc_exact = exact
+        self.core.nodes.stamped_at = -1
 
     def reload(self, limits: Limits) -> None:
         self.core.limits = limits
@@ -345,13 +384,19 @@ class Router:
     def busy(self, now: i64) -> bool:
         """Whether the driver should ask for more than sends; spares it the questions in most turns."""
         core = self.core
-        if core.auth or core.reads or core.wake_at or core.log or core.alarms:
+        if core.auth or core.reads or core.wake_at or core.log or core.alarms or core.nodes.events:
             return True
         flying = core.flying
         if flying is not None:
             return not flying.submitted
         commit = core.commit
         return commit.urgent or (commit.lazy_at != 0 and now >= commit.lazy_at)
+
+    def take_events(self) -> list[Event]:
+        """What happened to Sparkplug nodes."""
+        events = self.core.nodes.events
+        self.core.nodes.events = []
+        return events
 
     def take_log(self) -> list[str]:
         """What peers cause, at any rate."""

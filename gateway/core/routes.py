@@ -68,6 +68,9 @@ def build(core: Core, topic: bytes, name: str) -> Route:
         if t.kept:
             route.durable.append(t)
     route.key = pack_targets(route.durable)
+    if core.limits.bridge:
+        route.source = core.nodes.source_of(name)
+    route.special = bool(route.groups) or core.limits.upgrade_qos or topic[:1] == b"$" or route.source is not None
     if len(topic) <= CACHED_TOPIC_BYTES_MAX:
         if len(core.routes) >= CACHE_MAX:
             core.routes = {}

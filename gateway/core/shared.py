@@ -77,6 +77,8 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
                 core.ledger.drop(g.sid, EXPIRED, 1)
                 settle(core, b, d.message, now)
                 continue
+            if d.message.waits:
+                return
             s = pick(g, True)
             c: Client | None = s.client if s is not None else None
             if s is None or c is None:

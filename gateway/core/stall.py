@@ -18,6 +18,21 @@ from gateway.core.state import STAGED_SEND, Commit, Core, Waiter
 RETRY_MS: Final = 500
 
 
+def waiting_bytes(core: Core) -> i64:
+    """What is in RAM on its way to the disk."""
+    flying = core.flying
+    return core.commit.bytes + (flying.bytes if flying is not None else 0)
+
+
+def must_wait(core: Core) -> bool:
+    """The disk is full up to its budget, or behind by as much as may wait in RAM."""
+    waiting = waiting_bytes(core)
+    if core.error_since or waiting > core.limits.pending_bytes_max:
+        return True
+    budget = core.limits.store_bytes_max
+    return budget != 0 and core.used_bytes + waiting >= budget
+
+
 def take_batch(core: Core, now: i64) -> Batch | None:
     """The next batch for the store, or None; called only when the store is idle."""
     open = core.flying
@@ -69,7 +84,11 @@ def put_off(core: Core, open: Commit, now: i64) -> None:
 
 def carries(open: Commit) -> bool:
     """Whether it has what can wait for room."""
-    return bool(open.messages or open.acks) or any(data is not None for data in open.retained.values())
+    for kept in (open.retained, open.bridge):
+        for data in kept.values():
+            if data is not None:
+                return True
+    return bool(open.messages or open.acks)
 
 
 def take_back(core: Core, open: Commit) -> None:
@@ -113,15 +132,13 @@ def hand_on(core: Core, open: Commit, fresh: Commit) -> None:
     """Messages go to the next commit with all that must not be on disk, or said, before them."""
     fresh.messages = sorted([*open.messages, *fresh.messages], key=position)
     fresh.acks = [*open.acks, *fresh.acks]
+    fresh.staged = [*open.staged, *fresh.staged]
     fresh.bytes += open.bytes
     if open.waits_since and (not fresh.waits_since or open.waits_since < fresh.waits_since):
         fresh.waits_since = open.waits_since
     fresh.urgent = True
-    for topic, data in list(open.retained.items()):
-        if data is not None:
-            del open.retained[topic]
-            if topic not in fresh.retained:
-                fresh.retained[topic] = data
+    hand_on_rows(open.retained, fresh.retained)
+    hand_on_rows(open.bridge, fresh.bridge)
     if open.messages:  # of a will that is among them: it and the end of its waiting are one transaction
         for client_id, will in list(open.wills.items()):
             if will is None:
@@ -139,8 +156,17 @@ def hand_on(core: Core, open: Commit, fresh: Commit) -> None:
     open.whole = False
     open.messages = []
     open.acks = []
+    open.staged = []
     open.bytes = 0
     open.waits_since = 0
+
+
+def hand_on_rows(held: dict[str, bytes | None], fresh: dict[str, bytes | None]) -> None:
+    for key, data in list(held.items()):
+        if data is not None:
+            del held[key]
+            if key not in fresh:
+                fresh[key] = data
 
 
 def needs_message(w: Waiter) -> bool:

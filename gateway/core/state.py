@@ -11,6 +11,7 @@ from gateway.core.ledger import Ledger
 from gateway.core.limits import Limits
 from gateway.core.message import Message, Segment
 from gateway.core.model import Backlog, Client, Group, PendingAck, Route, Session
+from gateway.core.nodes import Nodes
 from gateway.core.record import TargetSet
 from gateway.core.retained import Retained
 from gateway.core.topics import Trie
@@ -53,6 +54,8 @@ class Commit:
         self.bytes: i64 = 0
         self.acks: list[PendingAck] = []
         self.waiters: list[Waiter] = []
+        self.staged: list[Message] = []  # may leave when it is on disk
+        self.ids_end: int = 0  # ingest ids below it may then be given
         self.sessions: dict[int, tuple[int, str, int, int, int]] = {}
         self.gone: list[int] = []
         self.dirty_sessions: list[Session] = []
@@ -61,6 +64,7 @@ class Commit:
         self.subscriptions: dict[tuple[int, str], tuple[int, str, int, int]] = {}
         self.unsubscribed: dict[tuple[int, str], bool] = {}
         self.retained: dict[str, bytes | None] = {}
+        self.bridge: dict[str, bytes | None] = {}
         self.wills: dict[str, bytes | None] = {}
         self.dead: list[int] = []
         self.counters: list[tuple[int, str, int]] = []
@@ -128,6 +132,7 @@ class Core:
         self.segments: dict[int, Segment] = {}  # committed, not settled
         self.readings: dict[int, Reading] = {}
         self.needed: list[int] = []
+        self.nodes = Nodes()
         # disk
         self.used_bytes: i64 = 0
         self.full_since: i64 = 0

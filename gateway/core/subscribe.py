@@ -3,11 +3,11 @@
 from mypy_extensions import i64
 
 from gateway.core.backlog import end
+from gateway.core.fanout import one_kept
 from gateway.core.feed import add, feed, granted
 from gateway.core.ledger import SESSION_END
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Client, Group, Session, Target
-from gateway.core.publish import one_kept
 from gateway.core.pump import pump
 from gateway.core.shared import pump_group
 from gateway.core.state import RETAINED, SEND, Core

@@ -8,9 +8,11 @@ from mypy_extensions import i64
 from gateway.core import paths, wills
 from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request
+from gateway.core.births import prune
 from gateway.core.commits import backlog_of, left
 from gateway.core.delivery import drop
 from gateway.core.hold import expire
+from gateway.core.ingest import forget_repeats
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.model import STAGED, PendingAck, Session
@@ -43,6 +45,8 @@ def tick(core: Core, now: i64) -> i64:
         check_clients(core, now)
         expire_retained(core, now)
         check_disk(core, now)
+        if core.nodes.superseded:
+            prune(core, now)
         if core.ledger.has_drops() and now >= core.counters_at + core.limits.counter_commit_ms:
             core.lazy(now)
     due: i64 = core.checked_at + CHECK_MS
@@ -175,6 +179,7 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
         forget_incoming(core, s, commit.number)
     for a in acks:
         refuse(core, a, now)
+    forget_repeats(core)
     for s in staged:
         pump(core, s, now)
         pump_groups(core, s, now)

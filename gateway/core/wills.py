@@ -2,9 +2,11 @@
 
 from mypy_extensions import i64
 
+from gateway.core.fanout import deliver_all, deliver_kept, deliver_rest, retain
+from gateway.core.ingest import arrive, enclosed
 from gateway.core.message import Message
-from gateway.core.model import Session
-from gateway.core.publish import deliver_all, retain
+from gateway.core.model import Route, Session
+from gateway.core.nodes import COMMAND, NDEATH, Source
 from gateway.core.record import pack_will
 from gateway.core.routes import route_of
 from gateway.core.state import WILL, Core
@@ -57,6 +59,20 @@ def publish_will(core: Core, client_id: str, w: Will, s: Session | None, now: i6
     route = route_of(core, w.topic.decode())
     if w.retain:
         retain(core, route, m)
-    deliver_all(core, route, m, s, False, now)
+    source = route.source
+    if source is not None and source.kind < COMMAND:
+        ingest_will(core, route, source, m, s, now)
+    else:
+        deliver_all(core, route, m, s, False, now)
     core.will_row(client_id, None)
     core.commit.urgent = True
+
+
+def ingest_will(core: Core, route: Route, source: Source, m: Message, s: Session | None, now: i64) -> None:
+    """The death of a Sparkplug node, as if it had published it itself; no retry, so the open commit takes it always."""
+    if core.limits.bridge_death_time and source.kind == NDEATH:
+        m.payload = core.nodes.scan.at_time(m.payload, now + core.nodes.utc_offset_ms)
+    late = arrive(core, None, source, m.payload, m.qos, now)
+    if route.durable:
+        deliver_kept(core, route, enclosed(core, m, late, now), s, False, now)
+    deliver_rest(core, route, m, s, now)

@@ -17,7 +17,7 @@ Parameters = tuple[int | bytes | str | None, ...]
 
 _COLUMNS: Final = (
     "segment_id, segment_last, targets_crc, records_crc, targets, records, dead, gone, sessions, cursors,"
-    " unsubscribed, subscriptions, unretained, retained, unwilled, wills, counters, meta, packed"
+    " unsubscribed, subscriptions, unretained, retained, unwilled, wills, unbridged, bridge, counters, meta, packed"
 )
 
 
@@ -47,6 +47,8 @@ _STEPS: Final = (
     f"INSERT OR REPLACE INTO retained (topic, crc, data) SELECT {_fields('03')}, {_BLOB} FROM json_each(NEW.retained)",
     "DELETE FROM will WHERE client_id IN (SELECT value FROM json_each(NEW.unwilled))",
     f"INSERT OR REPLACE INTO will (client_id, crc, data) SELECT {_fields('03')}, {_BLOB} FROM json_each(NEW.wills)",
+    "DELETE FROM bridge WHERE key IN (SELECT value FROM json_each(NEW.unbridged))",
+    f"INSERT OR REPLACE INTO bridge (key, crc, data) SELECT {_fields('03')}, {_BLOB} FROM json_each(NEW.bridge)",
     f"INSERT OR REPLACE INTO counter (sid, name, value) SELECT {_fields('012')} FROM json_each(NEW.counters)",
     f"INSERT OR REPLACE INTO meta (key, value) SELECT {_fields('01')} FROM json_each(NEW.meta)",
 )
@@ -67,6 +69,7 @@ def parameters(batch: Batch) -> Parameters:
     cursors, used = _pack(batch.cursors, packed, 0)
     retained, used = _pack(batch.retained, packed, used)
     wills, used = _pack(batch.wills, packed, used)
+    bridge, used = _pack(batch.bridge, packed, used)
     return (
         batch.segment_id,
         batch.segment_last,
@@ -84,6 +87,8 @@ def parameters(batch: Batch) -> Parameters:
         _rows(retained),
         _rows([client_id for client_id, data in batch.wills.items() if data is None]),
         _rows(wills),
+        _rows([key for key, data in batch.bridge.items() if data is None]),
+        _rows(bridge),
         _rows(batch.counters),
         _rows(list(batch.meta.items())),
         b"".join(packed),

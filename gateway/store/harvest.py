@@ -32,6 +32,7 @@ TABLES: Final = (
     Table("cursor", "sid, crc, state", "iib", "sid", "i"),
     Table("counter", "sid, name, value", "iti", "sid, name", "it"),
     Table("will", "client_id, crc, data", "tib", "client_id", "t"),
+    Table("bridge", "key, crc, data", "tib", "key", "t"),
     Table("retained", "topic, crc, data", "tib", "topic", "t"),
     Table("segment", "id, last, targets_crc, records_crc, targets", "iiiib", "id", "i"),
 )

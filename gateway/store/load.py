@@ -35,6 +35,7 @@ def load(connection: sqlite3.Connection) -> Snapshot:
                 snapshot.damage.append(f"the queue position of session {sid} was damaged and is lost")
         snapshot.retained = _blobs(connection, "retained", "topic", "retained message", snapshot.damage)
         snapshot.wills = _blobs(connection, "will", "client_id", "will", snapshot.damage)
+        snapshot.bridge = _blobs(connection, "bridge", "key", "Sparkplug record", snapshot.damage)
         rows = connection.execute("SELECT id, last, targets_crc, targets FROM segment ORDER BY id")
         for segment_id, last, crc, targets in rows:
             if _intact(crc, targets):

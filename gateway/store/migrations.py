@@ -42,8 +42,12 @@ def _first(db: Database) -> None:
     db.execute("CREATE TABLE will (client_id TEXT NOT NULL PRIMARY KEY, crc INTEGER, data BLOB) WITHOUT ROWID")
 
 
+def _bridge(db: Database) -> None:
+    db.execute("CREATE TABLE bridge (key TEXT NOT NULL PRIMARY KEY, crc INTEGER, data BLOB) WITHOUT ROWID")
+
+
 # migration N is MIGRATIONS[N - 1]; each with the oldest version that can still read and write what it leaves
-MIGRATIONS: Final[list[tuple[Callable[[Database], None], int]]] = [(_first, 1)]
+MIGRATIONS: Final[list[tuple[Callable[[Database], None], int]]] = [(_first, 1), (_bridge, 1)]
 SCHEMA: Final = len(MIGRATIONS)
 
 

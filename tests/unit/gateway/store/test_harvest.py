@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from gateway.store.harvest import TABLES, Harvest, _checked, _compare, _leaps
-from gateway.store.migrations import migrate
+from gateway.store.migrations import SCHEMA, migrate
 
 
 def test_leaps_over_numbers_double() -> None:
@@ -56,7 +56,7 @@ def test_what_the_new_database_says_of_its_schema_stands() -> None:
     harvest = Harvest(target)
     for table in TABLES:
         harvest.walk(source, table)
-    assert dict(target.execute("SELECT key, value FROM meta"))["store.schema"] == 1
+    assert dict(target.execute("SELECT key, value FROM meta"))["store.schema"] == SCHEMA
     assert dict(target.execute("SELECT key, value FROM meta"))["next"] == 7
     assert harvest.summary() == "1 meta, 2 counter"
     assert harvest.losses() == ["table meta: 1 row(s) made no sense and are lost"]

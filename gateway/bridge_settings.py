@@ -1,0 +1,41 @@
+"""The settings of the Sparkplug bridge (docs/sparkplug.md)."""
+
+import dataclasses
+
+from gateway.entry import setting
+from gateway.kinds import Boolean, Duration
+from gateway.outbound import OutboundSettings
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class BridgeSettings(OutboundSettings):
+    """Part of ``Settings``."""
+
+    bridge_enabled: bool = setting(
+        "bridge.enabled",
+        Boolean(),
+        True,
+        "Sparkplug: what nodes say is kept on disk and given to persistent sessions at QoS 1, whatever its own QoS.",
+        "bridge",
+    )
+    bridge_elide: bool = setting(
+        "bridge.elide",
+        Boolean(),
+        False,
+        "QoS 0 raised to 1 may be acknowledged before it is on disk; a crash then loses what was on its way.",
+        "bridge_elide",
+    )
+    bridge_death_timestamp: bool = setting(
+        "bridge.death_timestamp",
+        Boolean(),
+        False,
+        "An NDEATH that is a will gets the time of its publication (UTC) in place of the one it was made with.",
+        "bridge_death_time",
+    )
+    bridge_command_expiry: int = setting(
+        "bridge.command_expiry",
+        Duration(0, 86400, ms=True),
+        "30s",
+        "How long an NCMD or DCMD waits for a node that is away; 0 = as any other message.",
+        "command_expiry_ms",
+    )

@@ -1,0 +1,70 @@
+"""Sparkplug topics, and what is remembered of those who speak on them."""
+
+import pytest
+
+from gateway.core import nodes
+from gateway.core.nodes import Nodes, parse
+
+
+@pytest.mark.parametrize(
+    ("topic", "found"),
+    [
+        ("spBv1.0/plant/NBIRTH/press", (nodes.NBIRTH, "plant", "press", "")),
+        ("spBv1.0/plant/NDATA/press", (nodes.NDATA, "plant", "press", "")),
+        ("spBv1.0/plant/NDEATH/press", (nodes.NDEATH, "plant", "press", "")),
+        ("spBv1.0/plant/NCMD/press", (nodes.NCMD, "plant", "press", "")),
+        ("spBv1.0/plant/DBIRTH/press/axis", (nodes.DBIRTH, "plant", "press", "axis")),
+        ("spBv1.0/plant/DDATA/press/axis", (nodes.DDATA, "plant", "press", "axis")),
+        ("spBv1.0/plant/DDEATH/press/axis", (nodes.DDEATH, "plant", "press", "axis")),
+        ("spBv1.0/plant/DCMD/press/axis", (nodes.DCMD, "plant", "press", "axis")),
+    ],
+)
+def test_the_topics_of_nodes_and_devices(topic: str, found: tuple[int, str, str, str]) -> None:
+    assert parse(topic) == found
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "spBv1.0", "spBv1.0/", "spBv1.0/plant/NDATA", "spBv1.0/plant/NDATA/", "spBv1.0//NDATA/press",
+        "spBv1.0/plant/NDATA/press/axis", "spBv1.0/plant/DDATA/press", "spBv1.0/plant/DDATA/press/",
+        "spBv1.0/plant/DDATA/press/axis/more", "spBv1.0/STATE/host", "spBv1.0/plant/ndata/press", "spAv1.0/p/NDATA/e",
+        "spBv1.0/plant/NOTHING/press", "plant/spBv1.0/plant/NDATA/press",
+    ],
+)  # fmt: skip
+def test_all_others_are_plain_topics(topic: str) -> None:
+    assert parse(topic) is None
+    assert Nodes().source_of(topic) is None
+
+
+def test_the_sources_of_a_node_share_it() -> None:
+    known = Nodes()
+    first, second = known.source_of("spBv1.0/g/NDATA/e"), known.source_of("spBv1.0/g/DDATA/e/d")
+    assert first is not None
+    assert second is not None
+    assert known.source_of("spBv1.0/g/NDATA/e") is first
+    assert first.node is second.node
+    assert first.node.sources == [first, second]
+    other = known.source_of("spBv1.0/g/NDATA/f")
+    assert other is not None
+    assert other.node is not first.node
+
+
+def test_messages_are_counted_by_qos() -> None:
+    source = Nodes().source_of("spBv1.0/g/NDATA/e")
+    assert source is not None
+    for qos in (0, 1, 1, 2, 2, 2):
+        source.count(qos)
+    assert (source.qos0, source.qos1, source.qos2) == (1, 2, 3)
+
+
+def test_the_caps_bound_what_a_peer_can_make() -> None:
+    known = Nodes()
+    for number in range(nodes.NODES_MAX):
+        known.source_of(f"spBv1.0/g/NDATA/e{number}")
+    before = known.full
+    assert known.source_of("spBv1.0/g/NDATA/more") is None
+    assert (before, known.full) == (False, True)
+    assert known.source_of("spBv1.0/g/NBIRTH/e1") is not None
+    assert known.source_of("spBv1.0/g/NDATA/e1") is not None
+    assert (len(known.by_key), len(known.sources)) == (nodes.NODES_MAX, nodes.NODES_MAX + 1)
