@@ -35,9 +35,6 @@ class Scan:
         # only when ``names`` were asked for
         self.bd_seq: i64 = -1
         self.rebirth: bool = False  # there is a metric Node Control/Rebirth
-        # where the timestamp's number stands; end 0 when there is none
-        self.stamp_at: i64 = 0
-        self.stamp_end: i64 = 0
         self._data: bytes = b""
         self._at: i64 = 0
 
@@ -52,8 +49,6 @@ class Scan:
         self.metrics = 0
         self.bd_seq = -1
         self.rebirth = False
-        self.stamp_at = 0
-        self.stamp_end = 0
         self._data = data
         end: i64 = len(data)
         at: i64 = 0
@@ -94,27 +89,11 @@ class Scan:
                 at = self._at
         return depth == 0
 
-    def at_time(self, data: bytes, time_ms: int) -> bytes:
-        """The same payload with another timestamp; what is no payload stays as it is."""
-        if not self.read(data, False):
-            return data
-        number = bytearray()
-        left = time_ms
-        while left > 127:
-            number.append(left & 127 | 128)
-            left >>= 7
-        number.append(left)
-        if self.stamp_end == 0:
-            return b"\x08" + bytes(number) + data
-        return data[: self.stamp_at] + bytes(number) + data[self.stamp_end :]
-
     def _field(self, at: i64, end: i64, tag: i64, depth: i64) -> bool:
         """One field of the payload that is no metric."""
         if tag == 0x08 and depth == 0:
             self._at = at
             self.timestamp = self._number(end)
-            self.stamp_at = at
-            self.stamp_end = self._at
             return self.timestamp >= 0
         if tag == 0x18 and depth == 0:
             self._at = at

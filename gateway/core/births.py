@@ -16,8 +16,8 @@ from gateway.core.record import Corrupt, Reader, u64
 from gateway.core.routes import route_of
 from gateway.core.stall import must_wait
 from gateway.core.state import Core
+from sparkplug.aware import certificate
 
-CERTIFICATES: Final = "$sparkplug/certificates/"
 KEY: Final = "birth "  # a row is "birth ID TOPIC"
 
 
@@ -44,12 +44,15 @@ def keep_birth(core: Core, source: Source, payload: bytes, id: i64, now: i64) ->
         core.commit.bytes += len(payload)
         core.lazy(now)
     m = certify(core, source, payload)
-    deliver_all(core, route_of(core, CERTIFICATES + source.topic), m, None, False, now)
+    if m is not None:
+        deliver_all(core, route_of(core, m.topic.decode()), m, None, False, now)
 
 
-def certify(core: Core, source: Source, payload: bytes) -> Message:
+def certify(core: Core, source: Source, payload: bytes) -> Message | None:
     """The retained copy; it is made of the kept birth at each start."""
-    topic = CERTIFICATES + source.topic
+    topic = certificate(source.topic, payload)
+    if topic is None:
+        return None
     m = Message(topic.encode(), payload, 1, True)
     core.retained.set(topic, m)
     return m

@@ -31,6 +31,7 @@ from gateway.mqtt.reasons import (
     TOPIC_NAME_INVALID,
     connack_v3,
 )
+from sparkplug.aware import may_publish
 
 
 def on_connect(core: Core, c: Client, p: Connect) -> None:
@@ -57,7 +58,7 @@ def on_connect(core: Core, c: Client, p: Connect) -> None:
         except PacketError as e:
             refuse(core, c, e.reason)
             return
-        if name.startswith(("$SYS/", "$sparkplug/")):
+        if name.startswith("$SYS/") or not may_publish(name):
             refuse(core, c, TOPIC_NAME_INVALID)
             return
     if core.watches and probing.refused(core, p, c.heard):

@@ -30,6 +30,7 @@ from gateway.mqtt.reasons import (
     RECEIVE_MAXIMUM_EXCEEDED,
     TOPIC_ALIAS_INVALID,
 )
+from sparkplug.aware import may_publish
 
 
 def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
@@ -189,7 +190,7 @@ def lose(core: Core, route: Route, s: Session) -> None:
 
 def forbidden(route: Route) -> bool:
     """Clients do not publish what the broker says of itself, and the births that it shows are those that came."""
-    return route.name.startswith(("$SYS/", "$sparkplug/")) or route.name == "$SYS"
+    return route.name.startswith("$SYS/") or route.name == "$SYS" or not may_publish(route.name)
 
 
 def goes_on(core: Core, route: Route, p: Publish) -> bool:

@@ -11,6 +11,7 @@ from gateway.core.record import pack_will
 from gateway.core.routes import route_of
 from gateway.core.state import WILL, Core
 from gateway.mqtt.packets import Will
+from sparkplug.aware import stamp_death
 
 
 def keep_will(core: Core, s: Session, w: Will | None) -> None:
@@ -71,7 +72,7 @@ def publish_will(core: Core, client_id: str, w: Will, s: Session | None, now: i6
 def ingest_will(core: Core, route: Route, source: Source, m: Message, s: Session | None, now: i64) -> None:
     """The death of a Sparkplug node, as if it had published it itself; no retry, so the open commit takes it always."""
     if core.limits.bridge_death_time and source.kind == NDEATH:
-        m.payload = core.nodes.scan.at_time(m.payload, now + core.nodes.utc_offset_ms)
+        m.payload = stamp_death(source.topic, m.payload, now + core.nodes.utc_offset_ms)
     late = arrive(core, None, source, m.payload, m.qos, now)
     if route.durable:
         deliver_kept(core, route, enclosed(core, m, late, now), s, False, now)

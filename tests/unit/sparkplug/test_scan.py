@@ -21,7 +21,7 @@ def test_seq_timestamp_and_the_number_of_metrics() -> None:
 
 def test_what_is_absent_is_minus_one() -> None:
     found = scanned(b"")
-    assert (found.timestamp, found.seq, found.bd_seq, found.stamp_end) == (-1, -1, -1, 0)
+    assert (found.timestamp, found.seq, found.bd_seq) == (-1, -1, -1)
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1), (3, 1, 2), (2, 1, 3), (1, 3, 2)])
@@ -121,18 +121,3 @@ def test_whole_and_cut_off(time: int, seq: int, metrics: list[tuple[str, int]], 
     found = scanned(data, names=True)
     assert (found.timestamp, found.seq, found.metrics) == (time, seq, len(metrics))
     Scan().read(data[:-cut], True)
-
-
-@pytest.mark.parametrize("data", [nbirth(1, 2, 3), payload(metric("x"), time=None, seq=4), number(3, 1) + number(1, 9)])
-@pytest.mark.parametrize("time", [0, 127, 128, 1_800_000_000_000])
-def test_another_timestamp_in_the_same_payload(data: bytes, time: int) -> None:
-    scan = Scan()
-    moved = scan.at_time(data, time)
-    before, after = scanned(data), scanned(moved)
-    assert after.timestamp == time
-    assert (after.seq, after.metrics) == (before.seq, before.metrics)
-    assert Scan().at_time(moved, 3) == Scan().at_time(data, 3)
-
-
-def test_what_is_no_payload_keeps_its_bytes() -> None:
-    assert Scan().at_time(b"\x12", 5) == b"\x12"
