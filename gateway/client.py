@@ -11,7 +11,7 @@ import ssl
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import gmqtt
 from gmqtt.mqtt.handler import MQTTConnectError
@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 _WINDOW_MAX = 100
 _ANSWER_TIMEOUT_S = 20.0
+_WITH_WILL = 0x04
 _NO_RECONNECT = -2  # gmqtt compares a count from 0 with this; -1 would be "always"
 
 _log = logging.getLogger("gmqtt")  # what matters of it comes back as an exception
@@ -27,6 +28,15 @@ _log.addHandler(logging.NullHandler())
 
 Deliver = Callable[[str, bytes, bool], bool]
 """(topic, payload, retained) -> take it; False leaves it with the broker."""
+
+
+class Will(NamedTuple):
+    """What the broker publishes when the connection breaks."""
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
 
 
 class LostError(Exception):
@@ -101,12 +111,15 @@ class Link:
         password: bytes | None = None,
         tls: ssl.SSLContext | None = None,
         deliver: Deliver | None = None,
+        will: Will | None = None,
+        keepalive_s: int = 30,
     ) -> None:
         self.where = f"{host}:{port}"
         self.lost = asyncio.Event()
         self._address = (host, port)
         self._tls = tls
         self._expiry_s = expiry_s
+        self._keepalive_s = keepalive_s
         self._deliver = deliver
         self._store = _Unacknowledged()
         self._window = 1
@@ -120,6 +133,7 @@ class Link:
             client_id or f"forebay-{uuid.uuid4().hex[:16]}",
             clean_session=clean,
             optimistic_acknowledgement=False,
+            will_message=None if will is None else gmqtt.Message(will.topic, will.payload, will.qos, will.retain),
             persistent_storage=self._store,
             logger=_log,
             session_expiry_interval=expiry_s,
@@ -179,7 +193,7 @@ class Link:
         """Connect and take up what was under way. Raises LostError or RefusedError."""
         self.lost.clear()
         connecting = asyncio.ensure_future(
-            self._client.connect(*self._address, ssl=self._tls or False, keepalive=30, raise_exc=True)
+            self._client.connect(*self._address, ssl=self._tls or False, keepalive=self._keepalive_s, raise_exc=True)
         )
         losing = asyncio.ensure_future(self.lost.wait())
         try:
@@ -254,8 +268,11 @@ class Link:
             if code >= 0x80:
                 raise RefusedError(f"{self.where}: subscription to {name} refused (reason code 0x{code:02x})")
 
-    async def close(self, *, end_session: bool = False) -> None:
-        """Disconnect once what was taken is acknowledged; what was not taken stays with the broker."""
+    async def close(self, *, end_session: bool = False, with_will: bool = False) -> None:
+        """Disconnect once what was taken is acknowledged; what was not taken stays with the broker.
+
+        ``with_will``: the broker is to publish the will all the same.
+        """
         asyncio.get_running_loop().set_exception_handler(_ignore_cancelled)
         for _ in range(3):  # the acknowledgement of the last delivery is written two turns after it
             await asyncio.sleep(0)
@@ -269,7 +286,7 @@ class Link:
             pass
         if not self.lost.is_set():
             end = {"session_expiry_interval": 0} if end_session and self._expiry_s else {}
-            await self._client.disconnect(**end)
+            await self._client.disconnect(reason_code=_WITH_WILL if with_will else 0, **end)
 
     async def _all_read(self) -> None:
         """The broker has read our last acknowledgements.

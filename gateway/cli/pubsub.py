@@ -2,31 +2,32 @@
 
 import asyncio
 import os
-import ssl
 import sys
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Annotated, final
 
 import typer
 
+from gateway.cli.connecting import (
+    HostOption,
+    PortOption,
+    RetryOption,
+    TlsOption,
+    UserOption,
+    password_of,
+    run_client,
+    tls_with,
+)
 from gateway.cli.options import UsageError
-from gateway.cli.user import PasswordFileOption, read_password
+from gateway.cli.user import PasswordFileOption
 from gateway.client import Link, LostError, RefusedError
 from gateway.core.limits import NEVER
 from gateway.kinds import Duration
 
 _RESUME_S = 300  # how long the broker keeps a QoS 2 publisher that went away
 
-HostOption = Annotated[str, typer.Option("--host", "-h", help="The broker.")]
-PortOption = Annotated[int, typer.Option("--port", "-p", min=1, max=65535)]
 QosOption = Annotated[int, typer.Option("--qos", "-q", min=0, max=2)]
 IdOption = Annotated[str, typer.Option("--id", "-i", help="Client id; made up when absent.")]
-UserOption = Annotated[str | None, typer.Option("--user", "-u", help="User name.", show_default=False)]
-TlsOption = Annotated[
-    Path | None, typer.Option("--tls-ca", help="Use TLS, and trust the CA in this PEM file.", show_default=False)
-]
-RetryOption = Annotated[float, typer.Option("--retry", min=0, help="Seconds to try again after a lost connection.")]
 
 
 def pub(
@@ -45,14 +46,14 @@ def pub(
     """Publish, and end when the broker has acknowledged everything (exit code 0)."""
     if not topic or "+" in topic or "#" in topic:
         raise UsageError(f'"{topic}": expected a topic without + and #')
-    password = _password(user, password_file)
+    password = password_of(user, password_file)
 
     async def work() -> None:
         # QoS 2 goes on where it was only if the broker keeps the session; QoS 1 may simply be sent again.
         expiry_s = _RESUME_S if qos == 2 else 0
         link = Link(
             host, port, client_id=client_id, clean=qos < 2, expiry_s=expiry_s,
-            username=user, password=password, tls=_tls(tls_ca),
+            username=user, password=password, tls=tls_with(tls_ca),
         )  # fmt: skip
         await link.open()
         try:
@@ -60,7 +61,7 @@ def pub(
         finally:
             await link.close(end_session=True)
 
-    _run(work())
+    run_client(work())
 
 
 async def _publish_all(link: Link, topic: str, message: str | None, qos: int, retain: bool) -> None:
@@ -146,13 +147,13 @@ def sub(
         expiry_s = span.parse(expiry) if persistent else 0
     except ValueError:
         raise UsageError(f'--expiry "{expiry}": expected {span.allowed}') from None
-    password = _password(user, password_file)
+    password = password_of(user, password_file)
 
     async def work() -> None:
         printer = _Printer(count, verbose)
         link = Link(
             host, port, client_id=client_id, clean=not persistent, expiry_s=expiry_s,
-            username=user, password=password, tls=_tls(tls_ca), deliver=printer,
+            username=user, password=password, tls=tls_with(tls_ca), deliver=printer,
         )  # fmt: skip
         if count == 0:
             printer.ended.set()
@@ -165,7 +166,7 @@ def sub(
         if printer.broken:
             raise RefusedError(f"the output cannot be written: {printer.broken}")
 
-    _run(work())
+    run_client(work())
 
 
 async def _until(ended: asyncio.Event, seconds: float | None) -> None:
@@ -202,33 +203,3 @@ async def _while_open(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _password(user: str | None, file: Path | None) -> bytes | None:
-    if user is None:
-        if file is not None:
-            raise UsageError("--password-file: expected --user too")
-        return None
-    return read_password(file, f"Password for {user}")
-
-
-def _tls(ca: Path | None) -> ssl.SSLContext | None:
-    if ca is None:
-        return None
-    try:
-        return ssl.create_default_context(cafile=str(ca))
-    except OSError as error:
-        raise UsageError(f"{ca}: cannot be used as a CA: {error.strerror or error}") from None
-
-
-def _run(work: Coroutine[object, object, None]) -> None:
-    try:
-        asyncio.run(work)
-    except KeyboardInterrupt:
-        raise typer.Exit(0) from None
-    except LostError as error:
-        typer.echo(f"forebay: {error}", err=True)
-        raise typer.Exit(3) from None
-    except RefusedError as error:
-        typer.echo(f"forebay: {error}", err=True)
-        raise typer.Exit(1) from None

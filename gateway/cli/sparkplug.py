@@ -11,12 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.cli.options import UsageError
+from gateway.cli.sparkplug_simulate import simulate
 from sparkplug.model import Payload, PayloadError
 from sparkplug.payload import decode
 from sparkplug.plain import plain
 from sparkplug.remarks import remarks
 
 app = typer.Typer(help="Sparkplug B: payloads, and the nodes that send them.", no_args_is_help=True)
+
+app.command()(simulate)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

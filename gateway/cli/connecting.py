@@ -1,0 +1,54 @@
+"""What the commands that are clients of a broker share: where it is, who they are, and how they end."""
+
+import asyncio
+import ssl
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.options import UsageError
+from gateway.cli.user import read_password
+from gateway.client import LostError, RefusedError
+
+HostOption = Annotated[str, typer.Option("--host", "-h", help="The broker.")]
+PortOption = Annotated[int, typer.Option("--port", "-p", min=1, max=65535)]
+UserOption = Annotated[str | None, typer.Option("--user", "-u", help="User name.", show_default=False)]
+TlsOption = Annotated[
+    Path | None, typer.Option("--tls-ca", help="Use TLS, and trust the CA in this PEM file.", show_default=False)
+]
+RetryOption = Annotated[float, typer.Option("--retry", min=0, help="Seconds to try again after a lost connection.")]
+
+
+def password_of(user: str | None, file: Path | None) -> bytes | None:
+    """From where the user's password comes; None without a user. Raises UsageError."""
+    if user is None:
+        if file is not None:
+            raise UsageError("--password-file: expected --user too")
+        return None
+    return read_password(file, f"Password for {user}")
+
+
+def tls_with(ca: Path | None) -> ssl.SSLContext | None:
+    """TLS with that CA, None without one. Raises UsageError."""
+    if ca is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except OSError as error:
+        raise UsageError(f"{ca}: cannot be used as a CA: {error.strerror or error}") from None
+
+
+def run_client(work: Coroutine[object, object, None]) -> None:
+    """The whole of a command that is a client; Ctrl-C is an end like another (0), a lost broker 3, a refusal 1."""
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    except LostError as error:
+        typer.echo(f"forebay: {error}", err=True)
+        raise typer.Exit(3) from None
+    except RefusedError as error:
+        typer.echo(f"forebay: {error}", err=True)
+        raise typer.Exit(1) from None
