@@ -228,7 +228,7 @@ def _writers() -> dict[int, tuple[str, Write]]:
 WRITERS: Final[Mapping[int, tuple[str, Write]]] = _writers()
 
 
-def write_scalar(value: Any, datatype: int, uint32_as_long: bool = False) -> tuple[str, Wire]:
+def write_scalar(value: Any, datatype: int) -> tuple[str, Wire]:
     """The field for a value of a scalar datatype and what to put there: signed integers sign-extended.
 
     Raises:
@@ -238,7 +238,5 @@ def write_scalar(value: Any, datatype: int, uint32_as_long: bool = False) -> tup
     if found is None:
         raise PayloadError(f"{type_name(datatype)} is not allowed here")
     field, write = found
-    if uint32_as_long and datatype == DataType.UInt32:
-        field = "long_value"
     wire: Wire = write(value)
     return field, wire

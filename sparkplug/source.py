@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Final, final
 
-from sparkplug.datatypes import DataType
 from sparkplug.model import Metric, Template
 
 REBIRTH: Final = "Node Control/Rebirth"
@@ -75,7 +74,7 @@ def name_fault(metrics: Iterable[Metric]) -> str | None:
 def update(current: Metric, metric: Metric, at: int | None) -> None:
     """The live value becomes that of a data message; ``at`` is the payload's time, for a metric without one."""
     value = metric.value
-    if current.datatype == DataType.Template and isinstance(value, Template) and isinstance(current.value, Template):
+    if isinstance(value, Template) and isinstance(current.value, Template):
         value = _merged(current.value, value)
     current.value = value
     current.is_null = metric.is_null

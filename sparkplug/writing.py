@@ -5,7 +5,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from sparkplug.arrays import pack
-from sparkplug.datatypes import ARRAYS, BASIC, UINT64_MAX, DataType, type_name, utf8, write_scalar, wrong_type
+from sparkplug.datatypes import ARRAYS, BASIC, UINT64_MAX, WRITERS, DataType, type_name, utf8, wrong_type
 from sparkplug.model import (
     NESTING_MAX,
     DataSet,
@@ -111,7 +111,9 @@ class Writer:
 
     def _value(self, message: Any, metric: Metric, depth: int) -> None:
         value, datatype = metric.value, metric.datatype
-        if datatype in ARRAYS:
+        if datatype in WRITERS:
+            self._scalar(message, value, datatype)
+        elif datatype in ARRAYS:
             message.bytes_value = pack(value, datatype)
         elif datatype == DataType.DataSet or (not _known(datatype) and isinstance(value, DataSet)):
             if not isinstance(value, DataSet):
@@ -122,7 +124,7 @@ class Writer:
                 raise wrong_type(value, datatype)
             self._template(message.template_value, value, depth + 1)
         elif _known(datatype):
-            self._scalar(message, value, datatype)
+            raise PayloadError(f"{type_name(datatype)} is not allowed here")
         else:
             _raw(message, _METRIC_NAMES.get(metric.wire), value, datatype)
 
@@ -133,8 +135,13 @@ class Writer:
             setattr(message, field, datatype)
 
     def _scalar(self, message: Any, value: object, datatype: int) -> None:
-        field, wire = write_scalar(value, datatype, self._uint32_as_long)
-        setattr(message, field, string(wire, "the value") if field == "string_value" else wire)
+        field, write = WRITERS[datatype]
+        wire = write(value)
+        if field == "string_value":
+            string(wire, "the value")
+        elif self._uint32_as_long and datatype == DataType.UInt32:
+            field = "long_value"
+        setattr(message, field, wire)
 
     def _metadata(self, message: Any, metadata: MetaData) -> None:
         if metadata.is_multi_part is not None:

@@ -133,11 +133,6 @@ def test_every_datatype_is_written_in_one_form(datatype: DataType, value: Any, w
     assert read_scalar(field, raw, datatype) == value
 
 
-def test_uint32_alone_can_be_written_as_long() -> None:
-    assert write_scalar(7, DataType.UInt32, True) == ("long_value", 7)
-    assert write_scalar(7, DataType.UInt16, True) == ("int_value", 7)
-
-
 @pytest.mark.parametrize(
     ("datatype", "value", "reason"),
     [

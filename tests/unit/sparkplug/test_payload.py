@@ -57,6 +57,8 @@ def test_uint32_goes_to_long_for_peers_that_read_it_there() -> None:
     assert len(same) == 3
     for case in same:
         assert encode(decode(case.reference), uint32_as_long=True) == case.others["npm"]
+    narrow = Payload(metrics=[Metric("m", datatype=DataType.UInt16, value=7)])
+    assert encode(narrow, uint32_as_long=True) == encode(narrow)
 
 
 def test_tahu_c() -> None:
