@@ -236,7 +236,7 @@ class Broker:
         for listener in self._listeners:
             if listener.tls is not None and tls is not None:
                 listener.tls = tls
-        self._router.reload(new.limits())
+        self._router.reload(new.limits(), self.now())
         self._apply(new)
         self._turn.touch()
         self._log.info("reloaded: settings, users, certificates")

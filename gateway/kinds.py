@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol, final
 
 from gateway.core.limits import NEVER
+from gateway.core.topics import check_filter
 
 _SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _DURATIONS_MS = {"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -17,6 +18,14 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 Address = tuple[str, int]
 """Host and port; port 0 lets the system choose."""
+
+
+class EntryError(ValueError):
+    """One entry of a table is not allowed."""
+
+    def __init__(self, key: str, value: object) -> None:
+        super().__init__(key)
+        self.key, self.value = key, value
 
 
 class Kind(Protocol):
@@ -361,3 +370,32 @@ class ClientTypes:
             kind = "application" if application else "device"
             rows.append("{ " + ", ".join([*pairs, f'type = "{kind}"']) + " }")
         return "[" + ", ".join(rows) + "]"
+
+
+@final
+class Priorities:
+    """A table of topic filters with a whole number from 1 to 255 each, in its order; as text: FILTER=200,FILTER=5."""
+
+    allowed = 'a table of topics or filters with a priority from 1 to 255 each, such as { "plant/+/alarm" = 200 }'
+
+    def parse(self, value: object) -> list[tuple[str, int]]:
+        if not isinstance(value, dict):
+            raise ValueError
+        for filter, priority in value.items():
+            if not isinstance(priority, int) or isinstance(priority, bool) or not 1 <= priority <= 255:
+                raise EntryError(filter, priority)
+            if not check_filter(filter, 0) or filter.startswith("$share/"):
+                raise EntryError(filter, priority)
+        return list(value.items())
+
+    def from_text(self, text: str) -> object:
+        rows: dict[str, object] = {}
+        for part in text.split(",") if text else ():
+            filter, _, priority = part.strip().rpartition("=")
+            rows[filter.strip()] = int(priority) if re.fullmatch(r"\s*\d{1,9}\s*", priority) else priority
+        return rows
+
+    def show(self, value: object) -> str:
+        assert isinstance(value, list)
+        rows = ", ".join(f"{quoted(filter)} = {priority}" for filter, priority in value)
+        return f"{{ {rows} }}" if rows else "{}"

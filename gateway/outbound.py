@@ -1,9 +1,11 @@
-"""The settings of the three outbound paths, under the names and with the defaults of TBMQ (docs/delivery.md)."""
+"""How messages go out (docs/delivery.md): the three outbound paths, under the names and with the defaults of TBMQ, and
+priorities and repetition, under those of EMQX.
+"""
 
 import dataclasses
 
 from gateway.entry import setting
-from gateway.kinds import Boolean, Duration, Integer
+from gateway.kinds import Boolean, Choice, Duration, Integer, Priorities
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -105,4 +107,33 @@ class OutboundSettings:
         "Such a look flushes what waits when the last flush is longer ago than this.",
         "flush_idle_ms",
         "MQTT_BUFFERED_IDLE_FLUSH_MS",
+    )
+    mqtt_mqueue_priorities: list[tuple[str, int]] = setting(
+        "mqtt.mqueue_priorities",
+        Priorities(),
+        {},
+        "Topics or filters whose messages have queues of their own, the highest number first; a topic itself wins over "
+        "filters, of these the first that matches.",
+        "mqueue_priorities",
+    )
+    mqtt_mqueue_default_priority: str = setting(
+        "mqtt.mqueue_default_priority",
+        Choice("lowest", "highest"),
+        "lowest",
+        "Where all other topics stand when there are priorities.",
+        "mqueue_default_priority",
+    )
+    mqtt_retry_interval: int = setting(
+        "mqtt.retry_interval",
+        Duration(1, 86400, {"never": 0}, ms=True),
+        "never",
+        "A 3.1 or 3.1.1 client is sent again what it has not acknowledged for so long; 5.0 forbids it.",
+        "retry_ms",
+    )
+    mqtt_await_rel_timeout: int = setting(
+        "mqtt.await_rel_timeout",
+        Duration(1, 86400, {"never": 0}, ms=True),
+        "never",
+        "After so long without a PUBREL an incoming QoS 2 id is free again, and the message may come twice.",
+        "await_rel_ms",
     )

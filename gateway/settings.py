@@ -24,11 +24,13 @@ from gateway.kinds import (
     Choice,
     ClientTypes,
     Duration,
+    EntryError,
     Expiries,
     FilePath,
     Integer,
     Ratio,
     Size,
+    quoted,
 )
 
 POLICIES = {"drop_oldest": DROP_OLDEST, "drop_newest": DROP_NEWEST, "push_back": PUSH_BACK}
@@ -289,6 +291,9 @@ def load(sources: Sources, environ: Mapping[str, str] | None = None) -> Settings
         entry = TABLE[name]
         try:
             setattr(settings, entry.field, entry.kind.parse(value))
+        except EntryError as error:
+            shown = f"{name}.{quoted(error.key)} = {_shown(error.value)}"
+            raise SettingsError(f"{where}: {shown}: expected {entry.kind.allowed}") from None
         except ValueError:
             raise SettingsError(f"{where}: {name} = {_shown(value)}: expected {entry.kind.allowed}") from None
     _check_together(settings)

@@ -7,7 +7,7 @@ from mypy_extensions import i64
 from gateway.core.commits import backlog_of, done, left, position, settle_segment, thin
 from gateway.core.ledger import DAMAGED
 from gateway.core.message import Message, Segment
-from gateway.core.model import AHEAD_MAX, SENT, Backlog, Delivery, Target
+from gateway.core.model import AHEAD_MAX, LANE, SENT, Backlog, Delivery, Target
 from gateway.core.record import Corrupt, Entry, StoredTarget, unpack_segment_records
 from gateway.core.state import Core, Reading
 
@@ -265,15 +265,20 @@ def owner_name(b: Backlog) -> str:
 
 
 def all_backlogs(core: Core) -> list[Backlog]:
-    out = [s.backlog for s in core.by_sid.values() if s.backlog is not None]
+    out: list[Backlog] = []
+    for s in core.by_sid.values():
+        out.extend(s.backlogs())
     out.extend([g.backlog for g in core.group_by_sid.values() if g.backlog is not None])
     return out
 
 
 def by_sid(core: Core, sid: int) -> Backlog | None:
-    s = core.by_sid.get(sid)
+    s = core.by_sid.get(sid % LANE)
     if s is not None:
-        return s.backlog
+        for b in s.backlogs():
+            if b.sid == sid:
+                return b
+        return None
     g = core.group_by_sid.get(sid)
     return g.backlog if g is not None else None
 

@@ -6,7 +6,7 @@ from gateway.core.answers import release_acks
 from gateway.core.batch import Batch
 from gateway.core.fifo import Fifo
 from gateway.core.message import Message, Segment
-from gateway.core.model import Backlog, Session, Target
+from gateway.core.model import LANE, Backlog, Session, Target
 from gateway.core.record import (
     SessionState,
     TargetSet,
@@ -21,6 +21,9 @@ from gateway.core.state import SEGMENT_EXPIRED, Commit, Core
 
 
 def sid_of(t: Target) -> int:
+    b = t.backlog
+    if b is not None:
+        return b.sid
     s = t.owner
     if s is not None:
         return s.sid
@@ -30,11 +33,7 @@ def sid_of(t: Target) -> int:
 
 
 def backlog_of(t: Target) -> Backlog | None:
-    s = t.owner
-    if s is not None:
-        return s.backlog
-    g = t.group
-    return g.backlog if g is not None else None
+    return t.backlog
 
 
 def pack_targets(targets: list[Target]) -> bytes:
@@ -244,7 +243,7 @@ def rows(core: Core, open: Commit, now: i64) -> None:
             open.cursors[s.sid] = state_of(core, s)
     for b in open.dirty_backlogs:
         b.dirty = False
-        if b.sid in core.group_by_sid:
+        if not b.ended:
             row = SessionState()
             fill_cursor(core, b, row)
             open.cursors[b.sid] = pack_state(row)
@@ -258,7 +257,7 @@ def rows(core: Core, open: Commit, now: i64) -> None:
 
 
 def stored(core: Core, sid: int) -> bool:
-    s = core.by_sid.get(sid)
+    s = core.by_sid.get(sid % LANE)
     if s is not None:
         return s.durable
     g = core.group_by_sid.get(sid)

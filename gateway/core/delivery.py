@@ -9,6 +9,7 @@ from gateway.core.ledger import TOO_LARGE
 from gateway.core.message import BYTE, Message
 from gateway.core.model import SENT, STAGED, Backlog, Client, Delivery, Session, Target
 from gateway.core.paths import gather
+from gateway.core.ranks import drop_sid, idle
 from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_publish
 from gateway.mqtt.packets import V5
@@ -116,7 +117,10 @@ def drop(core: Core, s: Session, d: Delivery, reason: str, now: i64) -> None:
         s.matched -= 1
     if b is not None and b.ended:
         return  # counted when it ended
-    core.ledger.drop(s.sid if g is None else g.sid, reason, 1)
+    if g is not None:
+        core.ledger.drop(g.sid, reason, 1)
+    else:
+        core.ledger.drop(s.sid if s.ranks is None else drop_sid(core, s, d), reason, 1)
     if b is not None:
         settle(core, b, d.message, now)
 
@@ -180,6 +184,8 @@ def straight(core: Core, s: Session, b: Backlog, m: Message, t: Target, now: i64
     if c is None or not c.connected or c.congested or c.closing or s.used >= c.window or s.staged or s.resend:
         return False
     if not b.live or b.ram or m.qos != 1 or m.waits or t.qos == 0 or core.limits.upgrade_qos:
+        return False
+    if s.ranks is not None and not idle(s):
         return False
     b.count += 1
     b.bytes += m.size

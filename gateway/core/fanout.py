@@ -6,11 +6,11 @@ from gateway.core.backlog import add, delivery
 from gateway.core.commits import commit, enter, pack_targets
 from gateway.core.delivery import straight
 from gateway.core.hold import keep
-from gateway.core.ledger import QOS0_OFFLINE
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Route, Session, Target
 from gateway.core.pump import pump
 from gateway.core.queue import deliver0, offer
+from gateway.core.ranks import lane
 from gateway.core.record import pack_message
 from gateway.core.shared import dispatch
 from gateway.core.state import Core
@@ -27,7 +27,7 @@ def deliver_all(core: Core, route: Route, m: Message, s: Session | None, hold: b
         if t.no_local and o is s:
             continue
         matched = True
-        b = o.backlog
+        b = t.backlog
         if b is not None and t.kept and m.seq:
             join(core, o, b, m, t, now)
         else:
@@ -74,7 +74,7 @@ def deliver_kept(core: Core, route: Route, m: Message, s: Session | None, hold: 
             o = t.owner
             g = t.group
             if o is not None:
-                b = o.backlog
+                b = t.backlog
                 assert b is not None
                 join(core, o, b, m, t, now)
             elif g is not None:
@@ -99,23 +99,28 @@ def deliver_low(core: Core, o: Session, t: Target, m: Message, now: i64) -> None
     o.matched += 1
     d = delivery(core, m, t.qos, t.retain_as_published, t.identifiers, None)
     if d.qos == 0:
-        if o.client is None:
-            if t.kept and core.limits.mqueue_store_qos0_persistent:
-                one_kept(core, o, t, m)
-            else:
-                core.ledger.drop(o.sid, QOS0_OFFLINE, 1)
+        if t.kept and core.limits.mqueue_store_qos0_persistent and held_up(o):
+            zero = Target(o, None, t.qos, False, t.retain_as_published, t.identifiers)
+            zero.backlog = lane(core, o, m.topic, True)
+            one_kept(core, zero, m)
         else:
             deliver0(core, o, d, now)
     else:
         offer(core, o, d, now)
 
 
-def one_kept(core: Core, s: Session, t: Target, m: Message) -> None:
-    """A copy in the log for this session alone."""
+def held_up(s: Session) -> bool:
+    """QoS 0 cannot leave now."""
+    c = s.client
+    return c is None or not c.connected or c.congested or c.behind0
+
+
+def one_kept(core: Core, t: Target, m: Message) -> None:
+    """A copy in the log for this target alone."""
     copy = Message(m.topic, m.payload, m.qos, m.retain, m.props, m.deadline)
     targets = [t]
     enter(core, copy, targets, pack_targets(targets))
-    b = s.backlog
+    b = t.backlog
     assert b is not None
     commit(core, copy)
     add(core, b, copy, t)

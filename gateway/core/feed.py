@@ -10,7 +10,7 @@ from mypy_extensions import i64
 from gateway.core.backlog import delivery
 from gateway.core.message import Message
 from gateway.core.model import Feed, Session
-from gateway.core.queue import deliver0, offer
+from gateway.core.queue import deliver0, offer, waiting
 from gateway.core.state import Core
 from gateway.core.topics import Subscription
 
@@ -55,13 +55,13 @@ def room(core: Core, s: Session, m: Message, sub: Subscription) -> bool:
         return False
     if granted(core, m, sub) == 0:
         return not c.congested
-    waiting: i64 = len(s.queue) + len(s.queue0)
-    if waiting == 0:
+    ahead = waiting(core, s, m.topic)
+    if ahead == 0:
         return True
     limits = core.limits
     most: i64 = limits.max_mqueue_len
     bytes_max: i64 = limits.max_mqueue_bytes
-    if waiting >= (most // 2 if most else QUEUE_MESSAGES):
+    if ahead >= (most // 2 if most else QUEUE_MESSAGES):
         return False
     return bytes_max == 0 or s.queue_bytes + m.size <= bytes_max // 2
 

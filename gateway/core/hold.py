@@ -12,6 +12,7 @@ from gateway.core.commits import commit, in_order, left, sid_of
 from gateway.core.fifo import Fifo
 from gateway.core.message import Message
 from gateway.core.model import Delivery, Session, Target
+from gateway.core.ranks import idle
 from gateway.core.state import Core
 
 PROMPT: Final = 20  # acknowledgements within the window that clear the slow flag
@@ -32,8 +33,10 @@ def may_hold(core: Core, targets: list[Target]) -> bool:
         if s is None or s.slow or t.qos == 0 or (t.qos == 2 and limits.upgrade_qos):
             return False  # a QoS 2 delivery has its own way to the disk
         c = s.client
-        b = s.backlog
+        b = t.backlog
         if c is None or b is None or not b.live or not c.connected or c.congested or s.staged or s.resend:
+            return False
+        if s.ranks is not None and (s.used >= c.window or not idle(s)):
             return False
         ahead: i64 = len(b.ram)
         if ahead and b.ram.head().message.waits:

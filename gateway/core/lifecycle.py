@@ -13,6 +13,7 @@ from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
 from gateway.core.paths import choose, matches
 from gateway.core.pump import pump
+from gateway.core.ranks import enable, in_memory, sids, zero_waits
 from gateway.core.shared import hand_over, pump_groups
 from gateway.core.state import CONNACKED, Core
 from gateway.core.state import SESSION_END as SESSION_TIMER
@@ -160,6 +161,7 @@ def new_session(core: Core, sid: int, client_id: str, durable: bool) -> Session:
         s.id_end = 0
         s.id_wanted = 0
         core.dirty_session(s)
+    enable(core, s)
     return s
 
 
@@ -204,6 +206,7 @@ def connacked(core: Core, c: Client, data: bytes, now: i64) -> None:
     c.connected = True
     c.heard = now
     core.send(c, data)
+    c.behind0 = zero_waits(s)
     c.set_quick()
     core.unblock(c)
     for packet_id, d in s.inflight.items():
@@ -261,7 +264,8 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
     if s.backlog is not None:
         if core.hold:
             harvest(core, s.sid)
-        unload(core, s.backlog)
+        for b in s.backlogs():
+            unload(core, b)
     connection_ended(core, s, clean, now)
     if s.expiry_s == 0:
         end_session(core, s, now)
@@ -296,23 +300,25 @@ def end_session(core: Core, s: Session, now: i64) -> None:
     core.by_sid.pop(s.sid, None)
     b = s.backlog
     if b is not None:
-        end(core, b, SESSION_END, now)
+        for queue in s.backlogs():
+            end(core, queue, SESSION_END, now)
         core.commit.sessions.pop(s.sid, None)
         for key in [k for k in core.commit.subscriptions if k[0] == s.sid]:
             del core.commit.subscriptions[key]
-        core.commit.gone.append(s.sid)
+        core.commit.gone.extend([s.sid, *sids(s)])
         core.lazy(now)
     else:
-        n = len(s.queue) + len([d for d in s.inflight.values() if d.state <= SENT])
-        for d in s.queue0:
-            if d.group is None:
+        n = len([d for d in s.inflight.values() if d.state <= SENT])
+        for d in in_memory(s):
+            if d.group is None or d.qos:
                 n += 1
             else:
                 core.ledger.drop(d.group.sid, QOS0_OFFLINE, 1)
         if n:
             core.ledger.drop(s.sid, SESSION_END, n)
+    for sid in [s.sid, *sids(s)]:
+        core.ledger.forget(sid)
     s.let_go()
-    core.ledger.forget(s.sid)
 
 
 def session_due(core: Core, sid: int, now: i64) -> None:

@@ -25,6 +25,8 @@ class Limits:
         self.receive_maximum: int = 1000  # inbound, told in CONNACK
         # sessions
         self.server_keep_alive_s: int = 0  # 0 = the client's own stands
+        self.retry_ms: int = 0  # 3.1 and 3.1.1: what is not acknowledged is sent again after it, 0 = never
+        self.await_rel_ms: int = 0  # an incoming QoS 2 id is given up without a PUBREL after it, 0 = never
         self.keepalive_percent: int = 150
         self.connect_timeout_ms: int = 10_000  # from accept to CONNECT
         self.max_session_expiry_s: int = NEVER
@@ -52,6 +54,8 @@ class Limits:
         self.max_mqueue_len: int = 1000  # memory sessions, messages
         self.max_mqueue_bytes: int = 67_108_864  # memory sessions
         self.mqueue_policy: int = DROP_OLDEST
+        self.mqueue_priorities: list[tuple[str, int]] = []  # (topic filter, 1 to 255), first match
+        self.mqueue_default_priority: str = "lowest"  # or "highest": of all other topics
         self.mqueue_store_qos0: bool = True  # memory sessions
         self.mqueue_store_qos0_persistent: bool = False
         self.window_messages: int = 1000  # of a durable queue, kept in RAM per session

@@ -2,6 +2,7 @@
 
 from mypy_extensions import i64
 
+from gateway.core import ranks
 from gateway.core.backlog import all_backlogs, by_sid, delivery, entries, target_of
 from gateway.core.batch import Snapshot
 from gateway.core.births import load_births
@@ -9,7 +10,8 @@ from gateway.core.ingest import IDS_KEY
 from gateway.core.lifecycle import end_session
 from gateway.core.limits import NEVER
 from gateway.core.message import Message, Segment
-from gateway.core.model import RELEASED, SENT, Backlog, Delivery, Session
+from gateway.core.model import LANE, RELEASED, SENT, ZERO, Backlog, Delivery, Session
+from gateway.core.ranks import enable, find, restored
 from gateway.core.record import (
     Corrupt,
     Entry,
@@ -37,6 +39,7 @@ def load(core: Core, snapshot: Snapshot, now: int) -> None:
     load_states(core, snapshot)
     load_subscriptions(core, snapshot)
     load_segments(core, snapshot)
+    ranks.load(core, snapshot, now)
     load_retained(core, snapshot, now)
     for session in core.by_sid.values():
         load_deadline(core, session, now)
@@ -64,13 +67,18 @@ def load_sessions(core: Core, snapshot: Snapshot) -> None:
             core.by_sid[sid] = s
             s.backlog = b
             b.session = s
+            enable(core, s)
             s.expiry_s = expiry_s
             s.deadline = deadline
+    for sid, _, _ in snapshot.counters:
+        owner = core.by_sid.get(sid % LANE)
+        if owner is not None and sid >= LANE:
+            find(core, owner, sid // LANE % ZERO)
 
 
 def load_states(core: Core, snapshot: Snapshot) -> None:
     for sid, data in snapshot.cursors.items():
-        b = by_sid(core, sid)
+        b = by_sid(core, sid) or restored(core, sid)
         if b is None:
             continue
         try:
@@ -82,7 +90,7 @@ def load_states(core: Core, snapshot: Snapshot) -> None:
         b.ahead = set(state.ahead)
         core.next_seq = max(core.next_seq, b.cursor + 1, max(state.ahead, default=0) + 1)
         s = b.session
-        if s is not None:
+        if s is not None and s.backlog is b:
             load_state(core, s, state)
 
 
@@ -149,8 +157,8 @@ def load_segments(core: Core, snapshot: Snapshot) -> None:
         for stored in sets:
             segment.bytes += stored.bytes
             for t in stored.targets:
-                core.next_sid = max(core.next_sid, t.sid + 1)
-                owed = by_sid(core, t.sid)
+                core.next_sid = max(core.next_sid, t.sid % LANE + 1)
+                owed = by_sid(core, t.sid) or restored(core, t.sid)
                 if owed is None or owed.cursor >= last:
                     continue
                 first = segment.first
@@ -234,10 +242,10 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
         b.loaded = b.cursor
         b.read_to = 0  # a will may have moved it
         b.live = b.count == len(b.held)
-        s = b.session
-        if s is not None:
-            elsewhere = [d for d in s.inflight.values() if d.backlog is not b]  # released, or of a group
-            s.matched = b.count + len(elsewhere) + core.ledger.dropped(b.sid)
+    for s in core.by_sid.values():
+        own = s.backlogs()
+        elsewhere = [d for d in s.inflight.values() if d.backlog not in own]  # released, or of a group
+        s.matched = sum([b.count for b in own]) + len(elsewhere) + sum(ranks.drops(core, s).values())
     for id in [i for i, segment in core.segments.items() if segment.pending == 0]:
         del core.segments[id]
         core.commit.dead.append(id)

@@ -29,6 +29,9 @@ DEVICE: Final = 1
 APPLICATION: Final = 2
 BATCH_MAX: Final = 200  # PUBLISHes and PUBRELs of one batch of an APPLICATION
 
+LANE: Final = 1_099_511_627_776  # a durable queue of a rank has the sid of its session and so many times its number
+ZERO: Final = 256  # added to that number for its QoS 0
+
 
 @final
 class Target:
@@ -55,6 +58,11 @@ class Target:
         # a frame may be passed on as it came, if the versions agree
         self.plain: bool = owner is not None and not no_local and identifiers is None
         self.kept: bool = False  # QoS > 0 is queued on disk
+        self.backlog: Backlog | None = None  # there
+        if owner is not None:
+            self.backlog = owner.backlog
+        elif group is not None:
+            self.backlog = group.backlog
 
 
 @final
@@ -138,6 +146,20 @@ class Backlog:
 
 
 @final
+class Rank:
+    """What waits for a session under one priority, a FIFO for QoS 0 and one for the others: on disk, or in memory."""
+
+    def __init__(self, priority: int, weight: i64) -> None:
+        self.priority = priority
+        self.weight = weight  # orders the ranks
+        self.credit: i64 = 0  # messages left of its turn in this round
+        self.backlog: Backlog | None = None
+        self.zero: Backlog | None = None
+        self.queue: Fifo[Delivery] = Fifo()
+        self.queue0: Fifo[Delivery] = Fifo()
+
+
+@final
 class Feed:
     """What a new subscription still has to get of the retained messages; they cost no queue while they wait."""
 
@@ -163,6 +185,9 @@ class Session:
         self.queue: Fifo[Delivery] = Fifo()  # a memory session's QoS > 0
         self.queue0: Fifo[Delivery] = Fifo()  # QoS 0 held back by congestion
         self.queue_bytes: i64 = 0
+        self.ranks: list[Rank] | None = None  # the highest first, in place of one queue for all topics
+        self.ranked: i64 = 0  # messages in memory there
+        self.stage: int = 0  # changes of the priorities that it has behind it
         self.inflight: dict[int, Delivery] = {}  # by packet id, in the order of sending
         self.resend: Fifo[int] = Fifo()  # packet ids to send again after a reconnect
         self.used: i64 = 0  # slots of the outgoing window taken on this connection
@@ -188,10 +213,22 @@ class Session:
     def durable(self) -> bool:
         return self.backlog is not None
 
+    def backlogs(self) -> list[Backlog]:
+        """All that it has on disk: one queue, or one for each rank."""
+        b = self.backlog
+        if b is None:
+            return []
+        out = [b]
+        for r in self.ranks or []:
+            out.extend([lane for lane in (r.backlog, r.zero) if lane is not None and lane is not b])
+        return out
+
     def let_go(self) -> None:
         """It has ended: remembered routes may still know it for long, its messages must not stay with them."""
         self.queue.clear()
         self.queue0.clear()
+        self.ranks = None
+        self.ranked = 0
         self.queue_bytes = 0
         self.inflight = {}
         self.resend.clear()
@@ -246,6 +283,7 @@ class Client:
         self.in_sends: bool = False  # already in the list of those with something to send
         self.congested: bool = False
         self.deaf: bool = False  # blocked because it does not read its answers
+        self.behind0: bool = False  # QoS 0 waits that no other may overtake
         self.path: i64 = DIRECT
         self.gathers: bool = False  # its path has a say in when a PUBLISH leaves; else with the loop turn
         self.buffer: i64 = 0  # direct and device: so many PUBLISHes leave together, 0 = each with its turn
@@ -290,7 +328,8 @@ class Client:
         return self.congested or self.closing or self.batch >= BATCH_MAX
 
     def set_quick(self) -> None:
-        if not self.connected or self.closing or self.congested or self.alias_out_max or self.max_packet:
+        held = self.congested or self.behind0
+        if not self.connected or self.closing or held or self.alias_out_max or self.max_packet:
             self.quick = 0
         else:
             self.quick = V5 if self.version == V5 else 4

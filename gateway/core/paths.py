@@ -130,13 +130,25 @@ def hold_back(core: Core, c: Client, now: i64) -> None:
 def beyond_limits(core: Core, b: Backlog, m: Message, now: i64) -> str:
     """Why the oldest of a device's queue is dropped: more wait than the limit, or its time to live is over."""
     limits = core.limits
-    if limits.device_limit and b.count - len(b.held) > limits.device_limit:
+    if limits.device_limit and queued(b) > limits.device_limit:
         return QUEUE_FULL
     segment = m.segment
     if limits.device_ttl_s and m.deadline == 0 and segment is not None:
         if now - segment.time > limits.device_ttl_s * 1000:
             return EXPIRED
     return ""
+
+
+def queued(b: Backlog) -> i64:
+    """Messages that wait there; QoS 0 goes first when there are too many of its priority."""
+    n = b.count - len(b.held)
+    s = b.session
+    if s is not None and s.ranks is not None:
+        for r in s.ranks:
+            other = r.backlog
+            if r.zero is b and other is not None:
+                n += other.count - len(other.held)
+    return n
 
 
 def tick(core: Core, flush: FlushCache, due: i64, now: i64) -> i64:

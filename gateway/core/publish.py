@@ -212,7 +212,7 @@ def queues_push_back(core: Core, route: Route, p: Publish) -> bool:
         return False
     for t in route.targets:
         o = t.owner
-        if o is not None and not o.durable and queue_full(core, o, len(p.frame)):
+        if o is not None and not o.durable and queue_full(core, o, route.topic, len(p.frame)):
             return True
     return False
 

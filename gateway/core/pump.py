@@ -4,9 +4,23 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import pop, refill, settle
 from gateway.core.delivery import drop, start, start_again, write
+from gateway.core.fifo import Fifo
 from gateway.core.ledger import EXPIRED, TOO_LARGE
-from gateway.core.model import APPLICATION, BATCH_MAX, DEVICE, RELEASED, SENT, STAGED, Backlog, Client, Session
+from gateway.core.model import (
+    APPLICATION,
+    BATCH_MAX,
+    DEVICE,
+    RELEASED,
+    SENT,
+    STAGED,
+    Backlog,
+    Client,
+    Delivery,
+    Rank,
+    Session,
+)
 from gateway.core.paths import beyond_limits, gather_in_batch
+from gateway.core.ranks import barrier, turn, zero_waits
 from gateway.core.state import Core
 from gateway.mqtt.encode import encode_ack
 from gateway.mqtt.packets import PUBREL
@@ -33,12 +47,40 @@ def staged(core: Core, s: Session, packet_id: int, now: i64) -> None:
 def pump(core: Core, s: Session, now: i64) -> None:
     """Send what the window and the connection take now."""
     c = s.client
-    if c is None or not c.connected or c.jammed():
+    if c is None or not c.connected:
         return
-    if c.path == APPLICATION and not c.in_batch:
+    if c.jammed():
+        if c.congested and not c.closing:
+            trickle(core, s, c, now)
+    elif c.path == APPLICATION and not c.in_batch:
         pump_batch(core, s, c, now)
     else:
         pump_all(core, s, c, now)
+
+
+def trickle(core: Core, s: Session, c: Client, now: i64) -> None:
+    """To a congested connection that has room again: as many as slots are free, whatever the QoS."""
+    n: i64 = c.window - s.used
+    high: i64 = core.limits.out_high_bytes
+    while n > 0 and not s.resend and c.unsent + c.out_bytes <= high and one(core, s, c, now):
+        n -= 1
+
+
+def one(core: Core, s: Session, c: Client, now: i64) -> bool:
+    """The next that waits goes, or is dropped. False when none may."""
+    ranks = s.ranks
+    if ranks is not None:
+        return one_ranked(core, s, c, ranks, now)
+    if s.queue0:
+        send0(core, s, c, s.queue0, now)
+        return True
+    b = s.backlog
+    if b is not None:
+        if not b.ram and not b.live:
+            refill(core, b)
+        if b.ram:
+            return send_head(core, s, c, b, now)
+    return bool(s.queue) and s.used < c.window and start_head(core, s, c, s.queue, now)
 
 
 def pump_batch(core: Core, s: Session, c: Client, now: i64) -> None:
@@ -55,64 +97,139 @@ def pump_batch(core: Core, s: Session, c: Client, now: i64) -> None:
 def pump_all(core: Core, s: Session, c: Client, now: i64) -> None:
     if s.resend and not send_again(core, s, c, now):
         return
+    ranks = s.ranks
+    if ranks is not None:
+        while not c.jammed() and one_ranked(core, s, c, ranks, now):
+            pass
+        return
     while s.queue0:
-        d = s.queue0.popleft()
-        s.queue_bytes -= d.message.size
-        if d.message.deadline and d.message.deadline < now:
-            drop(core, s, d, EXPIRED, now)
-        elif write(core, c, d, False, now):
-            s.settled += 1
-        else:
-            drop(core, s, d, TOO_LARGE, now)
+        send0(core, s, c, s.queue0, now)
         if c.jammed():
             return
     b = s.backlog
     if b is not None:
         pump_backlog(core, s, c, b, now)
     while s.queue and s.used < c.window and not c.jammed():
-        d = s.queue.popleft()
-        s.queue_bytes -= d.message.size
-        if d.message.deadline and d.message.deadline < now:
-            drop(core, s, d, EXPIRED, now)
-        elif not start(core, s, c, d, now):
-            s.queue.appendleft(d)
-            s.queue_bytes += d.message.size
+        if not start_head(core, s, c, s.queue, now):
             break
+
+
+def send0(core: Core, s: Session, c: Client, queue0: Fifo[Delivery], now: i64) -> None:
+    d = queue0.popleft()
+    s.queue_bytes -= d.message.size
+    if d.message.deadline and d.message.deadline < now:
+        drop(core, s, d, EXPIRED, now)
+    elif write(core, c, d, False, now):
+        s.settled += 1
+    else:
+        drop(core, s, d, TOO_LARGE, now)
+
+
+def start_head(core: Core, s: Session, c: Client, queue: Fifo[Delivery], now: i64) -> bool:
+    """The window has room for the first of a queue in memory; False when no packet id may be used."""
+    d = queue.popleft()
+    s.queue_bytes -= d.message.size
+    if d.message.deadline and d.message.deadline < now:
+        drop(core, s, d, EXPIRED, now)
+    elif not start(core, s, c, d, now):
+        queue.appendleft(d)
+        s.queue_bytes += d.message.size
+        return False
+    return True
+
+
+def one_ranked(core: Core, s: Session, c: Client, ranks: list[Rank], now: i64) -> bool:
+    """One message of the rank whose turn it is: its QoS 0 first, which needs no slot.
+
+    False when nothing waits, when it must be read first, or when the window is full and that rank has no QoS 0: a lower
+    one that has some does not overtake it.
+    """
+    before = barrier(core, s)
+    r = turn(core, ranks, before)
+    if r is None:
+        behind(c, s)
+        return False
+    zero = r.zero
+    b = r.backlog
+    if r.queue0:
+        s.ranked -= 1
+        send0(core, s, c, r.queue0, now)
+    elif zero is not None and ready(zero, before):
+        if not send_head(core, s, c, zero, now):
+            return False
+        if not zero.live:
+            refill(core, zero)
+    elif b is not None and ready(b, before):
+        if not send_head(core, s, c, b, now):
+            return False
+        if not b.live:
+            refill(core, b)
+    elif r.queue and s.used < c.window:
+        s.ranked -= 1
+        if not start_head(core, s, c, r.queue, now):
+            s.ranked += 1
+            return False
+    else:
+        return False
+    r.credit -= 1
+    behind(c, s)
+    return True
+
+
+def ready(b: Backlog, before: i64) -> bool:
+    return bool(b.ram) and (before == 0 or b.ram.head().message.seq < before)
+
+
+def behind(c: Client, s: Session) -> None:
+    """Once no QoS 0 waits, fresh ones go straight."""
+    if c.behind0 and not zero_waits(s):
+        c.behind0 = False
+        c.set_quick()
 
 
 def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> None:
-    """One FIFO over all topics: QoS 1 does not overtake a QoS 2 that is on its way to the disk."""
+    """One FIFO over all topics."""
     while b.ram and not c.jammed():
-        d = b.ram.head()
-        if d.packet_id:
-            if d.state == SENT and s.used >= c.window:
-                break
-            pop(b)
-            if d.state == SENT:
-                start_again(core, s, c, d, now)
-        elif d.message.deadline and d.message.deadline < now:
-            drop(core, s, pop(b), EXPIRED, now)
-        elif c.path == DEVICE and (limited := beyond_limits(core, b, d.message, now)):
-            drop(core, s, pop(b), limited, now)
-        elif d.qos == 0:
-            pop(b)
-            if write(core, c, d, False, now):
-                s.settled += 1
-                settle(core, b, d.message, now)
-            else:
-                drop(core, s, d, TOO_LARGE, now)
-        elif s.used >= c.window or (d.qos == 1 and (s.staged or d.message.waits)):
+        if not send_head(core, s, c, b, now):
             break
-        else:
-            pop(b)
-            if not start(core, s, c, d, now):
-                b.ram.appendleft(d)
-                b.ram_bytes += d.message.size
-                break
     if not b.at_end():
         refill(core, b)
         if b.at_end() and b.ram and s.used < c.window and not c.jammed() and not s.staged:
             pump_backlog(core, s, c, b, now)
+
+
+def send_head(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> bool:
+    """The first of a durable queue goes, or is dropped; False when it must wait.
+
+    QoS 1 does not overtake a QoS 2 that is on its way to the disk.
+    """
+    d = b.ram.head()
+    if d.packet_id:
+        if d.state == SENT and s.used >= c.window:
+            return False
+        pop(b)
+        if d.state == SENT:
+            start_again(core, s, c, d, now)
+    elif d.message.deadline and d.message.deadline < now:
+        drop(core, s, pop(b), EXPIRED, now)
+    elif c.path == DEVICE and (limited := beyond_limits(core, b, d.message, now)):
+        drop(core, s, pop(b), limited, now)
+    elif d.qos == 0:
+        pop(b)
+        if write(core, c, d, False, now):
+            s.settled += 1
+            settle(core, b, d.message, now)
+        else:
+            drop(core, s, d, TOO_LARGE, now)
+    elif s.used >= c.window or (d.qos == 1 and (s.staged or d.message.waits)):
+        return False
+    else:
+        pop(b)
+        if not start(core, s, c, d, now):
+            b.ram.appendleft(d)
+            b.ram_bytes += d.message.size
+            return False
+    return True
 
 
 def send_again(core: Core, s: Session, c: Client, now: i64) -> bool:

@@ -5,8 +5,9 @@ from mypy_extensions import i64
 from gateway.core.fanout import deliver_all
 from gateway.core.limits import NEVER
 from gateway.core.message import Message
-from gateway.core.model import SENT, Group, Session
+from gateway.core.model import LANE, SENT, ZERO, Group, Session
 from gateway.core.paths import NAMES
+from gateway.core.ranks import drops
 from gateway.core.routes import route_of
 from gateway.core.state import Core
 
@@ -52,15 +53,34 @@ def status(core: Core, now: i64) -> Row:
 
 
 def queued(s: Session) -> int:
-    b = s.backlog
-    if b is None:
-        return len(s.queue) + len(s.queue0)
-    return b.count - len([d for d in s.inflight.values() if d.backlog is b and d.state <= SENT])
+    own = s.backlogs()
+    waiting: int = len(s.queue) + len(s.queue0) + s.ranked
+    if own:
+        waiting += sum([b.count for b in own])
+        waiting -= len([d for d in s.inflight.values() if d.state <= SENT and d.backlog in own])
+    return waiting
 
 
 def queued_bytes(s: Session) -> int:
-    b = s.backlog
-    return s.queue_bytes + b.bytes if b is not None else s.queue_bytes
+    size: int = s.queue_bytes + sum([b.bytes for b in s.backlogs()])
+    return size
+
+
+def rank_rows(core: Core, s: Session) -> list[Row]:
+    """What waits under each priority, the highest first, and what was dropped there so far; 0 = topics without one."""
+    rows: list[Row] = []
+    for r in s.ranks or []:
+        memory = [*r.queue0, *r.queue]
+        n: int = len(memory)
+        size: int = sum([d.message.size for d in memory])
+        sid = s.sid + LANE * r.priority
+        lost = core.ledger.dropped(sid) + core.ledger.dropped(s.sid + LANE * (r.priority + ZERO))
+        for b in (r.backlog, r.zero):
+            if b is not None:
+                n += b.count - len([d for d in s.inflight.values() if d.backlog is b and d.state <= SENT])
+                size += b.bytes
+        rows.append({"priority": r.priority, "queue_messages": n, "queue_bytes": size, "dropped": lost})
+    return rows
 
 
 def oldest(core: Core, now: i64) -> int:
@@ -72,10 +92,10 @@ def oldest(core: Core, now: i64) -> int:
 
 def session_row(core: Core, s: Session, now: i64) -> Row:
     c = s.client
-    b = s.backlog
-    age = 0
-    if b is not None and b.owed:
-        age = now - core.segments[next(iter(b.owed))].time
+    age: i64 = 0
+    for b in s.backlogs():
+        if b.owed:
+            age = max(age, now - core.segments[next(iter(b.owed))].time)
     return {
         "client_id": s.client_id,
         "kind": "session",
@@ -105,7 +125,8 @@ def session_row(core: Core, s: Session, now: i64) -> Row:
         "matched": s.matched,
         "acknowledged": s.settled,
         "will_pending": s.will_at != 0,
-        "drops": core.ledger.drops(s.sid),
+        "drops": drops(core, s),
+        "priorities": rank_rows(core, s),
     }
 
 
@@ -187,7 +208,7 @@ def sys_values(core: Core, version: str, now: i64) -> dict[str, str]:
     for reason, count in ledger.drops(0).items():
         out["dropped/" + reason] = str(count)
     for s in core.by_sid.values():
-        for reason, count in ledger.drops(s.sid).items():
+        for reason, count in drops(core, s).items():
             out["sessions/" + level(s.client_id) + "/dropped/" + reason] = str(count)
     return out
 

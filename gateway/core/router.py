@@ -7,7 +7,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from gateway.core import acks, backlog, lifecycle, load, paths, probing, publish, report, subscribe, upkeep
+from gateway.core import acks, backlog, lifecycle, load, paths, probing, publish, ranks, report, subscribe, upkeep
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.commits import written
@@ -317,9 +317,10 @@ class Router:
         self.core.nodes.utc_exact = exact
         self.core.nodes.stamped_at = -1
 
-    def reload(self, limits: Limits) -> None:
+    def reload(self, limits: Limits, now: int) -> None:
         self.core.limits = limits
         paths.reload(self.core)
+        ranks.reload(self.core, now)
         self.core.routes = {}
         self.core.trie.generation += 1
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from gateway.core.commits import pack_targets
 from gateway.core.model import Client, Group, Route, Session, Target
+from gateway.core.ranks import lane
 from gateway.core.state import Core
 from gateway.core.topics import Subscription, check_name_levels
 from gateway.mqtt.decode import check_topic_name
@@ -59,6 +60,8 @@ def build(core: Core, topic: bytes, name: str) -> Route:
             route.targets.append(t)
             limits = core.limits
             t.kept = session.durable and (t.qos > 0 or limits.upgrade_qos or limits.mqueue_store_qos0_persistent)
+            if t.kept and session.ranks is not None:
+                t.backlog = lane(core, session, topic, t.qos == 0 and not limits.upgrade_qos)
             route.no_local = route.no_local or t.no_local
         else:
             group = core.group_by_sid[sid]

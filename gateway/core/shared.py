@@ -8,7 +8,6 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import add, delivery, give_back, online, pop, refill, settle
 from gateway.core.delivery import drop, start, write
-from gateway.core.fifo import Fifo
 from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
 from gateway.core.message import Message
 from gateway.core.model import SENT, Client, Delivery, Group, Session, Target
@@ -25,7 +24,7 @@ def pick(g: Group, room: bool) -> Session | None:
         c = s.client
         if c is None or not c.connected or c.closing:
             continue
-        if room and (c.jammed() or s.used >= c.window or s.staged or s.queue or s.resend):
+        if room and (c.jammed() or s.used >= c.window or s.staged or s.queue or s.ranked or s.resend):
             continue
         g.turn = (at + 1) % n
         return s
@@ -125,8 +124,12 @@ def hand_over(core: Core, s: Session, now: i64) -> None:
             drop(core, s, d, SHARED_QOS2, now)
         elif d.state <= SENT:
             back.append(d)
-    back.extend([d for d in s.queue if d.group is not None])
-    s.queue = Fifo([d for d in s.queue if d.group is None])
+    for queue in [s.queue, *[r.queue for r in s.ranks or []]]:
+        mine = [d for d in queue if d.group is None]
+        back.extend([d for d in queue if d.group is not None])
+        queue.clear()
+        for d in mine:
+            queue.append(d)
     for d in back:
         g = d.group
         assert g is not None

@@ -11,7 +11,7 @@ from gateway.core.answers import release_acks
 from gateway.core.batch import Batch
 from gateway.core.commits import backlog_of, close, pack, position, prune, rows, sid_of, state_of
 from gateway.core.message import Message
-from gateway.core.model import STAGED, Session
+from gateway.core.model import LANE, STAGED, Session
 from gateway.core.record import pack_state, unpack_state
 from gateway.core.state import STAGED_SEND, Commit, Core, Waiter
 
@@ -73,7 +73,7 @@ def put_off(core: Core, open: Commit, now: i64) -> None:
         s = core.by_sid.get(sid)
         if s is not None:
             open.cursors[sid] = state_of(core, s)
-        elif sid not in core.group_by_sid:
+        elif sid < LANE and sid not in core.group_by_sid:
             state = unpack_state(row)  # it has ended meanwhile; until that is on disk it must not count on them
             state.awaiting = []
             state.sent = []

@@ -12,6 +12,7 @@ from gateway.core.limits import Limits
 from gateway.core.message import Message, Segment
 from gateway.core.model import Backlog, Client, Group, PendingAck, Route, Session
 from gateway.core.nodes import Nodes
+from gateway.core.priority import Priorities
 from gateway.core.record import TargetSet
 from gateway.core.retained import Retained
 from gateway.core.topics import Trie
@@ -101,6 +102,8 @@ class Core:
     def __init__(self, limits: Limits, now: int, seed: int) -> None:
         self.limits = limits
         self.trie = Trie()
+        self.priorities = Priorities(limits.mqueue_priorities, limits.mqueue_default_priority == "highest")
+        self.tables: list[int] = []  # positions in the log at which the priorities changed
         self.retained = Retained()
         self.ledger = Ledger()
         self.sessions: dict[str, Session] = {}
@@ -218,9 +221,9 @@ class Core:
             self.commit.dirty_sessions.append(s)
 
     def dirty_backlog(self, b: Backlog) -> None:
-        """Its row is the row of its session or group."""
+        """Its row is the row of its session or group, or its own."""
         s = b.session
-        if s is not None:
+        if s is not None and s.backlog is b:
             self.dirty_session(s)
         elif not b.dirty:
             b.dirty = True

@@ -9,6 +9,7 @@ from gateway.core.ledger import SESSION_END
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Client, Group, Session, Target
 from gateway.core.pump import pump
+from gateway.core.ranks import lane
 from gateway.core.shared import pump_group
 from gateway.core.state import RETAINED, SEND, Core
 from gateway.core.topics import Subscription, check_filter, split_share
@@ -171,4 +172,7 @@ def send_retained(core: Core, s: Session, now: i64) -> None:
 def through_log(core: Core, s: Session, sub: Subscription, kept: Message) -> None:
     m = Message(kept.topic, kept.payload, kept.qos, True, kept.props, kept.deadline)
     s.matched += 1
-    one_kept(core, s, Target(s, None, sub.qos, False, True, [sub.identifier] if sub.identifier else None), m)
+    t = Target(s, None, sub.qos, False, True, [sub.identifier] if sub.identifier else None)
+    if s.ranks is not None:
+        t.backlog = lane(core, s, m.topic, False)
+    one_kept(core, t, m)

@@ -3,6 +3,7 @@
 from gateway.core.backlog import all_backlogs
 from gateway.core.commits import left, sid_of
 from gateway.core.model import RELEASING, STAGED, Backlog, Delivery
+from gateway.core.ranks import drops, in_memory
 from gateway.core.record import unpack_segment_records
 from gateway.core.state import Core
 from tests.memory import DictStore
@@ -87,13 +88,14 @@ def audit_sessions(core: Core) -> None:
         assert s.used == len(counted), f"{s.client_id}: {s.used} slots, {len(counted)} in use"
         assert s.staged == len([d for d in s.inflight.values() if d.state == STAGED]), s.client_id
         assert len(set(s.resend)) == len(s.resend), f"{s.client_id}: to be sent again twice"
-        waiting = [*s.queue, *s.queue0]
+        waiting = in_memory(s)
+        assert s.ranked == sum(len(r.queue) + len(r.queue0) for r in s.ranks or []), f"{s.client_id}: {s.ranked} ranked"
         assert s.queue_bytes == sum(int(d.message.size) for d in waiting), s.client_id
         here = len(s.inflight) + len(waiting)
-        if s.backlog is not None:
-            here += int(s.backlog.count) - len(s.backlog.held)
-            here -= len([d for d in s.inflight.values() if d.backlog is s.backlog and not_started(d, s.backlog)])
-        lost = core.ledger.unaccounted(s.sid, int(s.matched), int(s.settled), here)
+        for b in s.backlogs():
+            here += int(b.count) - len(b.held)
+            here -= len([d for d in s.inflight.values() if d.backlog is b and not_started(d, b)])
+        lost = int(s.matched) - int(s.settled) - here - sum(drops(core, s).values())
         assert lost == 0, f"{s.client_id}: {lost} messages are nowhere"
 
 
@@ -110,8 +112,7 @@ def audit_idle(core: Core, store: DictStore) -> None:
     assert not core.parked
     for s in core.by_sid.values():
         assert not s.inflight, f"{s.client_id}: in flight {list(s.inflight)}"
-        assert not s.queue, s.client_id
-        assert not s.queue0, s.client_id
+        assert not in_memory(s), s.client_id
         assert not s.awaiting, s.client_id
     for b in all_backlogs(core):
         assert b.count == 0

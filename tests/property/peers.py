@@ -67,7 +67,8 @@ class Life:
         self.got: dict[int, int] = {}  # message number -> new deliveries of it
         self.copies: dict[int, str] = {}  # copy -> who got it
         self.answered: set[int] = set()  # message numbers that the client has answered
-        self.last = -1  # place in the broker's order of the last first delivery
+        # place in the broker's order of the last first delivery; with priorities of each topic and QoS
+        self.last: dict[tuple[str, int], int] = {}
 
 
 @final

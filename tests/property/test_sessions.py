@@ -19,6 +19,9 @@ KINDS: dict[str, set[str]] = {
     "groups and crashes": {"groups", "crashes"},
     "gathering": {"gathers"},
     "gathering, groups and crashes": {"gathers", "groups", "crashes"},
+    "priorities": {"ranks"},
+    "priorities, groups and crashes": {"ranks", "groups", "crashes"},
+    "priorities and all": {"ranks", "groups", "crashes", "failures", "full", "expiry", "gathers"},
     "all": {"groups", "crashes", "failures", "full", "expiry"},
 }
 
@@ -33,6 +36,7 @@ def run(seed: int, kind: str) -> None:
         expiry="expiry" in on,
         groups="groups" in on,
         gathers="gathers" in on,
+        ranks="ranks" in on,
     )
     try:
         for _ in range(STEPS):

@@ -51,6 +51,12 @@ def gathering(limits: Limits, rng: random.Random) -> None:
     limits.client_types = rng.choice([[], [("*o*", "", True)], [("*", "", True)]])
 
 
+def table_of(rng: random.Random) -> list[tuple[str, int]]:
+    """Priorities for some topics; never none, for the witness must know what order it may ask for."""
+    rows = [(filter, rng.choice([1, 2, 9, 255])) for filter in ("t/a", "t/+", "r/#", "t/b") if rng.random() < 0.5]
+    return rows or [("t/c", 5)]
+
+
 def cast(rng: random.Random, groups: bool) -> tuple[list[Receiver], list[Sender]]:
     receivers = [
         Receiver("one", 5, True, {"t/#": 2, "t/a": 1}, rng.randint(1, 5)),
@@ -71,14 +77,27 @@ def cast(rng: random.Random, groups: bool) -> tuple[list[Receiver], list[Sender]
 @final
 class Walk(Witness):
     def __init__(
-        self, seed: int, *, crashes: bool, failures: bool, full: bool, expiry: bool, groups: bool, gathers: bool = False
+        self,
+        seed: int,
+        *,
+        crashes: bool,
+        failures: bool,
+        full: bool,
+        expiry: bool,
+        groups: bool,
+        gathers: bool = False,
+        ranks: bool = False,
     ) -> None:
         rng = random.Random(seed)
         limits = small_limits(rng, full)
         if gathers:
             gathering(limits, rng)
+        if ranks:
+            limits.mqueue_priorities = table_of(rng)
+            limits.mqueue_default_priority = rng.choice(["lowest", "highest"])
+            limits.mqueue_store_qos0_persistent = rng.random() < 0.4
         super().__init__(limits, seed, *cast(rng, groups), failures)
-        self.crashes, self.failures, self.full, self.expiry = crashes, failures, full, expiry
+        self.crashes, self.failures, self.full, self.expiry, self.ranks = crashes, failures, full, expiry, ranks
         self.steps: list[str] = []
         self.table = self._table()
 
@@ -108,6 +127,8 @@ class Walk(Witness):
             table += [(2, self.fail), (2, self.mend), (2, self.pass_longer)]
         if self.full:
             table += [(3, self.pass_longer)]
+        if self.ranks:
+            table.append((1, self.other_priorities))
         if self.expiry:
             table += [(2, self.pass_longer), (1, self.pass_very_long)]
         return table
@@ -355,6 +376,12 @@ class Walk(Witness):
             self.now = min(end, max(due, self.now + coarse))
         self.router.on_tick(self.now)
 
+    def other_priorities(self) -> None:
+        """A reload, or settings for the next start."""
+        self.limits.mqueue_priorities = table_of(self.rng)
+        if not self.crashes or self.rng.random() < 0.5:
+            self.router.reload(self.limits, self.now)
+
     def crash(self) -> None:
         """As kill -9: a commit that was not answered is lost or, as likely, on disk after all."""
         if self.submitted is not None and self.rng.random() < 0.5 and not self.failing:
@@ -372,7 +399,7 @@ class Walk(Witness):
         for r in self.receivers:
             r.recs.clear()  # a PUBREC that was not on disk yet is forgotten
             if self.failures or self.full or self.expiry:
-                r.life.last = -1  # a drop that was not on disk yet is forgotten: what was passed over comes after all
+                r.life.last = {}  # a drop that was not on disk yet is forgotten: what was passed over comes after all
             if r.persistent and r.version == 5 and self.now - r.offline_at >= PERSISTENT_S * 1000:
                 r.present = False  # it came back, but that was not on disk either
                 self.life_over(r)

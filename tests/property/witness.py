@@ -1,6 +1,8 @@
 """What the clients of the walk do with what they get, and what they find wrong in it."""
 
 from gateway.core.limits import Limits
+from gateway.core.model import Session
+from gateway.core.ranks import drops
 from gateway.core.record import unpack_state
 from tests import wire_format as mqtt
 from tests.property.loop import Loop
@@ -163,10 +165,11 @@ class Witness(Loop):
         if known:
             return
         life.copies[copy] = r.name
-        if qos and not r.share:
+        if not r.share:
             place = self.order[copy] if copy in self.order else len(self.order)
-            assert place > life.last, f"{r.name}: {number}.{copy} out of order"
-            life.last = place
+            row = ("", 1) if qos and not self.limits.mqueue_priorities else (post.topic, qos)
+            assert place > life.last.get(row, -1), f"{r.name}: {number}.{copy} out of order"
+            life.last[row] = place
 
     def _sender_in(self, link: Link, s: Sender, present: bool) -> None:
         if s.present:
@@ -262,4 +265,6 @@ class Witness(Loop):
     def dropped(self, life: Life) -> int:
         core = self.router.core
         owner = core.groups.get(life.name) if life.shared else core.sessions.get(life.name)
+        if isinstance(owner, Session):
+            return sum(drops(core, owner).values())
         return core.ledger.dropped(owner.sid) if owner is not None else 0

@@ -259,12 +259,12 @@ def test_a_reload_flushes_and_counts_for_those_who_are_connected(path: Path) -> 
     b = broker(settings)
     c, giver = taker(b, "c", qos, persistent=persistent), Station(b, "p", persistent=False)
     publish(giver, 1, qos)
-    b.router.reload(broker({}).limits)
+    b.router.reload(broker({}).limits, b.now)
     b.pump()
     publish(giver, 1, qos, start=1)
     assert numbers(c.come()) == [0, 1]
     assert core_of(b).flush is None
-    b.router.reload(b.limits)
+    b.router.reload(b.limits, b.now)
     publish(giver, 1, qos, start=2)
     assert c.come() == []
     b.advance(BOUND_MS)

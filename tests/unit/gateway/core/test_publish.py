@@ -148,7 +148,8 @@ def test_qos_0_for_some_offline_sessions_has_a_copy_each() -> None:
             client.drop()
     fill(b, "t", 1, qos=0)
     core = core_of(b)
-    owed = sum(n for name in ("one", "two", "three") for n in backlog_of(b, name).owed.values())
+    queues = [q for name in ("one", "two", "three") for q in session_of(b, name).backlogs()]
+    owed = sum(n for q in queues for n in q.owed.values())
     assert sum(s.pending for s in core.segments.values()) == owed == 2
     for name in ("one", "three"):
         assert connect(b, name).expect("PUBLISH").qos == 0

@@ -80,7 +80,7 @@ def test_other_limits_count_for_topics_that_are_known_already() -> None:
     limits = Limits()
     limits.upgrade_qos = True
     limits.commit_window_ms = 0
-    b.router.reload(limits)
+    b.router.reload(limits, b.now)
     publisher.put("t", b"b", 1)
     assert client.expect("PUBLISH").qos == 1
 
