@@ -61,6 +61,12 @@ def show(
     )
     table.add_row("in flight", f"{row['inflight']} of {row['window']}, {row['awaiting_rel']} incoming QoS 2 open")
     table.add_row("dropped", ", ".join(f"{reason} {count}" for reason, count in sorted(row["drops"].items())) or "none")
+    ranks = row.get("priorities", [])
+    for rank in ranks if len(ranks) > 1 else []:
+        table.add_row(
+            f"priority {rank['priority']}" if rank["priority"] else "other topics",
+            f"{rank['queue_messages']} messages, {size(rank['queue_bytes'])}, {rank['dropped']} dropped",
+        )
     for subscription in row["subscriptions"]:
         table.add_row("subscription", f"{subscription['filter']} (QoS {subscription['qos']})")
     Console(highlight=False, markup=False).print(table)

@@ -21,18 +21,18 @@ META_CHANGES: Final = "priority_changes"
 def enable(core: Core, s: Session) -> None:
     """Ranks for a session that needs them."""
     if s.ranks is None and (core.priorities.on or (s.durable and core.limits.mqueue_store_qos0_persistent)):
-        r = Rank(0, core.priorities.weight(0))
-        r.backlog = s.backlog
-        s.ranks = [r]
+        find(core, s, 0)
 
 
 def find(core: Core, s: Session, priority: int) -> Rank:
     """The rank of a priority, made where it is missing."""
     ranks = s.ranks
     if ranks is None:
-        ranks = []
+        r = Rank(0, core.priorities.weight(0))
+        r.credit = core.priorities.turn(0)
+        r.backlog = s.backlog
+        ranks = [r]
         s.ranks = ranks
-        find(core, s, 0).backlog = s.backlog
     for known in ranks:
         if known.priority == priority:
             return known
@@ -152,7 +152,7 @@ def waits(core: Core, r: Rank, before: i64) -> bool:
 
 
 def turn(core: Core, ranks: list[Rank], before: i64) -> Rank | None:
-    """The highest that has something and is not through with its turn; when all are, a new round begins."""
+    """The highest that has something and is not through with its turn; when none is, a new round begins."""
     again: Rank | None = None
     for r in ranks:
         if waits(core, r, before):
@@ -160,9 +160,8 @@ def turn(core: Core, ranks: list[Rank], before: i64) -> Rank | None:
                 return r
             if again is None:
                 again = r
-    if again is not None:
-        for r in ranks:
-            r.credit = core.priorities.turn(r.priority)
+    for r in ranks:
+        r.credit = core.priorities.turn(r.priority)
     return again
 
 

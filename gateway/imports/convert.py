@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
 from gateway.imports.table import Given, ImportFileError, Mapped, Origin, Text, Unmapped, plain
-from gateway.kinds import quoted
+from gateway.kinds import EntryError, quoted
 from gateway.settings import TABLE
 
 _LONGEST = 120
@@ -78,9 +78,10 @@ def _take(result: Imported, row: Mapped, text: Text, where: str) -> None:
         return
     try:
         value = entry.kind.parse(plain)
-    except ValueError:
+    except ValueError as error:
+        said = shown({error.key: str(error.value)} if isinstance(error, EntryError) else text)
         result.remarks.append(
-            f"{where}: no counterpart for {shown(text)}: {row.target} is {entry.kind.allowed} and keeps its default"
+            f"{where}: no counterpart for {said}: {row.target} is {entry.kind.allowed} and keeps its default"
         )
         return
     if row.differs:

@@ -28,7 +28,12 @@ _MAPPED: Final[tuple[Row, ...]] = (
         Flag(),
         "Forebay has a switch of its own for persistent sessions, whose QoS 0 messages are then written to disk",
     ),
-    Mapped("mqtt.mqueue_priorities", "mqtt.mqueue_priorities", Priorities()),
+    Mapped(
+        "mqtt.mqueue_priorities",
+        "mqtt.mqueue_priorities",
+        Priorities(),
+        "a name with + or # is a filter here, in EMQX it is a topic that nobody can publish to",
+    ),
     Mapped("mqtt.mqueue_default_priority", "mqtt.mqueue_default_priority", Word("lowest", "highest")),
     Mapped(
         "mqtt.retry_interval",

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.limits import NEVER
+from gateway.core.topics import check_filter
 from gateway.kinds import (
     Addresses,
     Boolean,
@@ -18,6 +19,7 @@ from gateway.kinds import (
     FilePath,
     Integer,
     Kind,
+    Priorities,
     Ratio,
     Size,
 )
@@ -180,6 +182,11 @@ def test_shown_expiries_read_back(rows: list[tuple[str, int]]) -> None:
 @given(st.lists(st.tuples(st.text(), st.text(), st.booleans()).filter(lambda row: bool(row[0] or row[1]))))
 def test_shown_client_types_read_back(rows: list[tuple[str, str, bool]]) -> None:
     _round_trip(ClientTypes(), rows)
+
+
+@given(st.dictionaries(st.text(min_size=1).filter(lambda name: check_filter(name, 0)), st.integers(1, 255)))
+def test_shown_priorities_read_back(rows: dict[str, int]) -> None:
+    _round_trip(Priorities(), list(rows.items()))
 
 
 @pytest.mark.parametrize(

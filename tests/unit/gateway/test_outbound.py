@@ -1,6 +1,7 @@
 """The settings of the outbound paths: a TBMQ operator's keys and variables as they stand."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,17 @@ TBMQ = {
     "mqtt.buffered-delivery.idle-session-flush-timeout-ms": ("MQTT_BUFFERED_IDLE_FLUSH_MS", 200),
 }
 
+EMQX = {
+    "mqtt.mqueue_priorities",
+    "mqtt.mqueue_default_priority",
+    "mqtt.retry_interval",
+    "mqtt.await_rel_timeout",
+}
+
 
 def test_names_variables_and_defaults_are_those_of_tbmq() -> None:
     fields = {field.metadata["entry"].name for field in dataclasses.fields(OutboundSettings)}
-    assert fields == set(TBMQ)
+    assert fields == set(TBMQ) | EMQX
     settings = load(Sources(), {})
     for name, (variable, default) in TBMQ.items():
         assert TABLE[name].foreign_env == variable
@@ -76,3 +84,46 @@ def test_client_types_by_file_and_by_text(tmp_path: Path) -> None:
     assert load(Sources(path), {}).limits().client_types == rules
     text = "c-*=application,username:u=device"
     assert load(Sources(), {"FOREBAY_CLIENT_TYPE": text}).limits().client_types == rules
+
+
+def test_priorities_by_file_and_by_text(tmp_path: Path) -> None:
+    path = tmp_path / "forebay.toml"
+    path.write_text('[mqtt.mqueue_priorities]\n"plant/+/alarm" = 200\n"a.b/c" = 1\n')
+    rows = [("plant/+/alarm", 200), ("a.b/c", 1)]
+    assert load(Sources(path), {}).limits().mqueue_priorities == rows
+    assert (
+        load(Sources(), {"FOREBAY_MQTT_MQUEUE_PRIORITIES": "plant/+/alarm=200, a.b/c=1"}).mqtt_mqueue_priorities == rows
+    )
+
+
+@pytest.mark.parametrize("value", ["0", "256", "true", "2.5", '"x"'])
+def test_a_wrong_priority_is_named_with_its_topic(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "forebay.toml"
+    path.write_text(f'[mqtt.mqueue_priorities]\n"fine" = 7\n"a/b" = {value}\n')
+    said = (
+        f'{path}: mqtt.mqueue_priorities."a/b" = {value}: expected a table of topics or filters with a priority from 1'
+    )
+    with pytest.raises(SettingsError, match="^" + re.escape(said)):
+        load(Sources(path), {})
+
+
+@pytest.mark.parametrize("filter", ["a/#/b", "a+", "$share/g/t", ""])
+def test_a_filter_that_is_none_is_named(filter: str) -> None:
+    with pytest.raises(
+        SettingsError, match=re.escape(f'--set: mqtt.mqueue_priorities."{filter}" = 3: expected a table')
+    ):
+        load(Sources(sets=(f"mqtt.mqueue_priorities={filter}=3",)), {})
+
+
+@pytest.mark.parametrize("text", ["disabled", "a", "a="])
+def test_other_text_is_no_table(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"^--set: mqtt\.mqueue_priorities"):
+        load(Sources(sets=(f"mqtt.mqueue_priorities={text}",)), {})
+
+
+def test_times_of_repetition_are_off_unless_given() -> None:
+    limits = load(Sources(), {}).limits()
+    assert (limits.retry_ms, limits.await_rel_ms) == (0, 0)
+    given = load(Sources(sets=("mqtt.retry_interval=30s", "mqtt.await_rel_timeout=5m")), {}).limits()
+    assert (given.retry_ms, given.await_rel_ms) == (30_000, 300_000)
+    assert load(Sources(sets=("mqtt.retry_interval=never",)), {}).limits().retry_ms == 0

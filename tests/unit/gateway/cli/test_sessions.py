@@ -8,6 +8,23 @@ from tests.harness import Broker
 from tests.wire import Wire
 
 
+def test_show_tells_what_waits_under_each_priority(forebay: Forebay, tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path / "data"))
+    with Broker(tmp_path / "data", {"mqtt.mqueue_priorities": "a/alarm=200"}) as broker:
+        with Wire.connect(broker.port, "s", clean=False) as wire:
+            wire.subscribe("#", qos=1)
+        with Wire.connect(broker.port, "pub") as wire:
+            for topic in ("a/alarm", "a/alarm", "b"):
+                wire.publish_done(topic, b"x", qos=1)
+        shown = forebay("sessions", "show", "s", *data).out
+        assert "3 messages" in shown
+        lines = {line.split("  ")[0]: line for line in shown.splitlines()}
+        assert "2 messages" in lines["priority 200"] and "0 dropped" in lines["priority 200"]
+        assert "1 messages" in lines["other topics"]
+        row = json.loads(forebay("sessions", "show", "s", *data, "--json").out)
+        assert [(rank["priority"], rank["queue_messages"]) for rank in row["priorities"]] == [(200, 2), (0, 1)]
+
+
 def test_list_show_remove(forebay: Forebay, tmp_path: Path) -> None:
     data = ("--data-dir", str(tmp_path / "data"))
     with Broker(tmp_path / "data") as broker:

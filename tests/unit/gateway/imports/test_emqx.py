@@ -1,12 +1,16 @@
 """EMQX's documented settings: each is known, and its default carries over."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from gateway.core.limits import NEVER
 from gateway.imports.convert import convert
-from gateway.imports.emqx import EMQX
-from gateway.imports.table import Given, Mapped
-from gateway.settings import TABLE
+from gateway.imports.emqx import EMQX, MAPS
+from gateway.imports.hocon import read
+from gateway.imports.table import Given, ImportFileError, Mapped
+from gateway.settings import TABLE, Sources, load
 
 DOCUMENTED = [
     # key, default, our keys
@@ -66,10 +70,6 @@ DOCUMENTED = [
     ("streams.max_stream_count", "1000", []),
 ]
 LATER = {
-    "mqtt.mqueue_priorities",
-    "mqtt.mqueue_default_priority",
-    "mqtt.retry_interval",
-    "mqtt.await_rel_timeout",
     "mqtt.shared_subscription_strategy",
 }
 
@@ -114,6 +114,11 @@ def test_every_row_is_documented_or_a_group_and_every_target_a_setting() -> None
         ("mqtt.server_keepalive", "disabled", "mqtt.server_keepalive", 0),
         ("mqtt.keepalive_multiplier", "2", "mqtt.keepalive_multiplier", 200),
         ("mqtt.mqueue_store_qos0", "true", "mqtt.mqueue_store_qos0_persistent", True),
+        ("mqtt.mqueue_priorities", "disabled", "mqtt.mqueue_priorities", []),
+        ("mqtt.mqueue_default_priority", "highest", "mqtt.mqueue_default_priority", "highest"),
+        ("mqtt.retry_interval", "infinity", "mqtt.retry_interval", 0),
+        ("mqtt.retry_interval", "30s", "mqtt.retry_interval", 30_000),
+        ("mqtt.await_rel_timeout", "300s", "mqtt.await_rel_timeout", 300_000),
     ],
 )
 def test_values_keep_their_meaning(key: str, text: str, ours: str, value: object) -> None:
@@ -133,3 +138,51 @@ def test_a_value_that_only_emqx_allows_is_said_and_left_out(key: str, text: str,
     assert not result.taken
     allowed = TABLE[ours].kind.allowed
     assert result.remarks == [f'line 4: {key}: no counterpart for "{text}": {ours} is {allowed} and keeps its default']
+
+
+FRAGMENT = """
+mqtt {
+  max_inflight = 32
+  max_mqueue_len = 1000
+  mqueue_priorities {
+    "topic/1" = 10
+    "topic/2" = 8
+    "plant/+/alarm" = 255
+  }
+  mqueue_default_priority = highest
+  mqueue_store_qos0 = true
+  retry_interval = 30s
+  max_awaiting_rel = 100
+  await_rel_timeout = 300s
+}
+"""
+
+
+def test_a_documented_fragment_is_the_queue_that_it_was(tmp_path: Path) -> None:
+    result = convert(EMQX, read(FRAGMENT, MAPS))
+    (toml := tmp_path / "forebay.toml").write_text("\n".join(result.toml()))
+    limits = load(Sources(toml), {}).limits()
+    assert limits.mqueue_priorities == [("topic/1", 10), ("topic/2", 8), ("plant/+/alarm", 255)]
+    assert limits.mqueue_default_priority == "highest"
+    assert (limits.retry_ms, limits.await_rel_ms, limits.receive_maximum) == (30_000, 300_000, 100)
+    assert limits.mqueue_store_qos0 and limits.mqueue_store_qos0_persistent
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('"a/b" = 0', 'mqtt.mqueue_priorities = "a/b" = 0: expected "disabled" or a table of topics'),
+        ('"a/b" = 256', 'mqtt.mqueue_priorities = "a/b" = 256: expected "disabled" or a table of topics'),
+        ('"a/b" = high', 'mqtt.mqueue_priorities = "a/b" = high: expected "disabled" or a table of topics'),
+    ],
+)
+def test_a_priority_that_emqx_would_not_take_is_an_error(entry: str, said: str) -> None:
+    with pytest.raises(ImportFileError, match=re.escape(said)):
+        convert(EMQX, read(f"mqtt.mqueue_priorities {{ {entry} }}\n", MAPS))
+
+
+def test_a_filter_that_is_none_stays_out_with_its_name() -> None:
+    """EMQX takes any text there, though no topic can match it."""
+    result = convert(EMQX, read('mqtt.mqueue_priorities { "fine" = 3, "a/#/b" = 9 }\n', MAPS))
+    assert "mqtt.mqueue_priorities" not in result.taken
+    assert any('"a/#/b" = 9' in remark and "priority from 1 to 255" in remark for remark in result.remarks)
