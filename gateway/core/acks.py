@@ -79,17 +79,19 @@ def on_pubrec(core: Core, c: Client, s: Session, p: Ack, now: i64) -> None:
             core.wait(RELEASE, None, s, p.packet_id, b"")
             return
         d.state = RELEASED
+        d.sent_at = now
     if d.state == RELEASED:
         core.ledger.pubrel_sent += 1
         core.send(c, encode_ack(PUBREL, p.packet_id, 0, c.version))
 
 
-def released(core: Core, s: Session, packet_id: int) -> None:
+def released(core: Core, s: Session, packet_id: int, now: i64) -> None:
     """The PUBREC is on disk: its PUBREL may leave."""
     d = s.inflight.get(packet_id)
     if d is None or d.state != RELEASING:
         return
     d.state = RELEASED
+    d.sent_at = now
     c = s.client
     if c is not None and c.connected and not c.closing:
         core.ledger.pubrel_sent += 1

@@ -203,6 +203,7 @@ def start_again(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> Non
     assert b is not None
     hold(b, d)
     packet_id: int = d.packet_id
+    d.sent_at = now
     del s.inflight[packet_id]
     if write(core, c, d, True, now):
         s.inflight[packet_id] = d  # at the end: in the order of sending

@@ -97,7 +97,7 @@ class Delivery:
         self.group: Group | None = None  # the shared group it came through
         self.state: i64 = WAITING
         self.packet_id: i64 = 0
-        self.sent_at: i64 = 0  # gateway ms of the first sending
+        self.sent_at: i64 = 0  # gateway ms of the sending on this connection, or of the PUBREL
         self.counted: bool = False  # holds a slot of the window of this connection
 
 
@@ -196,6 +196,7 @@ class Session:
         self.id_end: i64 = 0x7FFFFFFFFFFF  # the counter's durable end
         self.id_wanted: i64 = 0x7FFFFFFFFFFF  # asked for
         self.awaiting: dict[int, int] = {}  # incoming QoS 2 ids -> number of the commit that holds them
+        self.awaiting_since: dict[int, int] = {}  # gateway ms; only while such ids are given up after a time
         self.dirty: bool = False  # its packed state must be written
         self.fresh: list[Subscription] = []  # get retained messages once they are on disk
         self.feeds: Fifo[Feed] = Fifo()  # retained messages that wait for room

@@ -46,6 +46,8 @@ def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
         route = resolve(core, c, topic)
     if p.qos:
         publish12(core, c, s, route, p, now)
+        if p.qos == 2 and core.limits.await_rel_ms and p.packet_id in s.awaiting:
+            s.awaiting_since.setdefault(p.packet_id, int(now))
     elif p.retain or p.alias or route.special:
         publish0_other(core, c, s, route, p, now)
     else:
@@ -374,6 +376,8 @@ def on_pubrel(core: Core, c: Client, s: Session, p: Ack) -> None:
             core.send(c, unknown)
         return
     del s.awaiting[p.packet_id]
+    if s.awaiting_since:
+        s.awaiting_since.pop(p.packet_id, 0)
     answer = encode_ack(PUBCOMP, p.packet_id, 0, c.version)
     if s.durable:
         core.dirty_session(s)

@@ -243,6 +243,7 @@ def send_again(core: Core, s: Session, c: Client, now: i64) -> bool:
             if s.used >= c.window or c.jammed():
                 return False
             s.resend.popleft()
+            d.sent_at = now
             if write(core, c, d, True, now):
                 d.counted = True
                 s.used += 1
@@ -254,6 +255,7 @@ def send_again(core: Core, s: Session, c: Client, now: i64) -> bool:
                 return False
             s.resend.popleft()
             if d.state == RELEASED:
+                d.sent_at = now
                 pubrel_again(core, c, packet_id)
     return True
 

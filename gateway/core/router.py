@@ -263,7 +263,7 @@ class Router:
             if w.kind == STAGED_SEND:
                 staged(core, s, w.value, now)
             elif w.kind == RELEASE:
-                acks.released(core, s, w.value)
+                acks.released(core, s, w.value, now)
             elif w.kind == RETAINED:
                 subscribe.send_retained(core, s, now)
             elif w.kind == IDS:

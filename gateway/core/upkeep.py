@@ -5,7 +5,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core import paths, wills
+from gateway.core import paths, retry, wills
 from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request
 from gateway.core.births import prune
@@ -43,6 +43,7 @@ def tick(core: Core, now: i64) -> i64:
     if now >= core.checked_at + CHECK_MS:
         core.checked_at = now
         check_clients(core, now)
+        retry.check(core, now)
         expire_retained(core, now)
         check_disk(core, now)
         if core.nodes.superseded:

@@ -111,6 +111,8 @@ class Connection:
             return  # after the last word the peer is read only to see it close
         turn = self.turn
         turn.router.received(len(data))
+        if client.congested:
+            self._report_unsent()  # what it acknowledges may find room by now
         client.decoder.feed(data)
         self._feed_core(client, turn.now())
         if turn.number != self._turn_number:
