@@ -16,7 +16,7 @@ from sparkplug.datatypes import DataType
 from sparkplug.model import Metric, Payload, PayloadError, Template, Value
 from sparkplug.payload import decode, encode
 from sparkplug.sequence import SEQ_COUNT, due
-from sparkplug.source import BD_SEQ, REBIRTH, Source, asks_rebirth, name_fault
+from sparkplug.source import BD_SEQ, REBIRTH, Source, asks_rebirth, name_fault, update
 from sparkplug.topic import MessageType, NodeId, StateTopic, Topic, TopicError, build, build_state, parse
 
 _BATCH: Final = 100  # metrics of the backlog in one message
@@ -124,14 +124,15 @@ class EdgeNode:
         for name, value in values.items():
             known = source.metrics[name]
             if value != known.value or type(value) is not type(known.value):
-                changed.append((known, replace(known, value=value, is_null=value is None, timestamp=at or now)))
+                new = replace(known, value=value, is_null=value is None, timestamp=at or now, properties=None)
+                changed.append((known, new))
         encode(Payload(metrics=[metric for _, metric in changed]))  # raises before anything is changed
         online = self.phase is Phase.BORN and source.online
         sent = []
         for known, metric in changed:
             metric.is_historical = not online or (metric.timestamp or 0) < (known.timestamp or 0)
             if (metric.timestamp or 0) >= (known.timestamp or 0):
-                known.value, known.is_null, known.timestamp = metric.value, metric.is_null, metric.timestamp
+                update(known, metric, now)
             if online:
                 sent.append(metric)
             else:
