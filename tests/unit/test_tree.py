@@ -21,6 +21,7 @@ NO_TEST_OF_THEIR_OWN = {
     "gateway/mqtt/packets.py": "tests/unit/gateway/mqtt/test_encode.py",
     "gateway/store/errors.py": "tests/unit/gateway/store/test_sqlite.py",
     "sparkplug/actions.py": "tests/unit/sparkplug/test_node.py",
+    "sparkplug/check/observed.py": "tests/unit/sparkplug/check/test_checker.py",
 }
 
 
