@@ -32,13 +32,13 @@ def missing(kind: str) -> str:
     if kind == "mosquitto":
         return "" if shutil.which("mosquitto_pub") and shutil.which("stdbuf") else "mosquitto-clients is not installed"
     if kind == "mqttjs":
-        return install_mqttjs()
+        return install_npm("mqtt")
     return ""
 
 
-def install_mqttjs() -> str:
-    """Install mqtt.js of package.json beside it, where that was not done yet; returns why not, or nothing."""
-    if (NODE / "node_modules" / "mqtt").is_dir():
+def install_npm(package: str) -> str:
+    """Install what package.json names, where this package of it is not there yet; returns why not, or nothing."""
+    if (NODE / "node_modules" / package).is_dir():
         return ""
     if not shutil.which("node") or not shutil.which("npm"):
         return "node and npm are not installed"
