@@ -61,6 +61,8 @@ BASIC: Final = frozenset(DataType(number) for number in range(1, 15))
 
 ARRAYS: Final = frozenset(DataType(number) for number in range(22, 35))
 
+NO_UTF8: Final = "a string is not valid UTF-8"
+
 UINT64_MAX: Final = (1 << 64) - 1
 FLOAT_MAX: Final = 3.4028234663852886e38
 
@@ -116,7 +118,7 @@ def _unsigned(datatype: DataType, bits: int) -> Callable[[int], int]:
 def text(value: str) -> str:
     """A string field; protobuf gives bytes where they are no UTF-8."""
     if value.__class__ is not str:
-        raise PayloadError("a string is not valid UTF-8")
+        raise PayloadError(NO_UTF8)
     return value
 
 

@@ -9,11 +9,9 @@ Nothing but ``PayloadError`` is raised for what a peer or a caller gives.
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from google.protobuf.message import DecodeError
-
 from sparkplug.datatypes import text
 from sparkplug.model import Payload, PayloadError
-from sparkplug.reading import TOO_MANY, Reader
+from sparkplug.reading import TOO_MANY, Reader, parse
 from sparkplug.sparkplug_b_pb2 import Payload as Pb
 from sparkplug.writing import Writer, keep, number, string
 
@@ -38,11 +36,7 @@ def decode(data: bytes, *, types: Types | None = None, items_max: int = ITEMS_MA
     Raises:
         PayloadError: what is wrong, and with which metric.
     """
-    message = Pb()
-    try:
-        message.ParseFromString(data)
-    except DecodeError:
-        raise PayloadError("not a Sparkplug B payload: the protobuf message is damaged or too deep") from None
+    message = parse(data)
     if len(message.metrics) > items_max:
         raise PayloadError(TOO_MANY)
     # What serialises to the same bytes without them holds no unknown fields: to look into each message would be slow.

@@ -8,10 +8,10 @@ that where the tag of such a field, which the bytes of a canonical payload would
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from sparkplug.arrays import unpack
-from sparkplug.datatypes import ARRAYS, READERS, DataType, Read, read_scalar, text, type_name
+from sparkplug.datatypes import ARRAYS, NO_UTF8, READERS, DataType, Read, read_scalar, text, type_name
 from sparkplug.model import (
     NESTING_MAX,
     Cell,
@@ -56,6 +56,18 @@ _USUAL: Final = _usual()
 def label(name: object, alias: int | None) -> str:
     """How an error names a metric."""
     return f"metric {name!r}" if name is not None else "metric without a name" if alias is None else f"alias {alias}"
+
+
+def parse(data: bytes) -> Pb:
+    """The protobuf message. Raises PayloadError."""
+    message = Pb()
+    try:
+        message.ParseFromString(data)
+    except UnicodeDecodeError:  # where protobuf has no C part; the other gives bytes for such a string
+        raise PayloadError(NO_UTF8) from None
+    except DecodeError:
+        raise PayloadError("not a Sparkplug B payload: the protobuf message is damaged or too deep") from None
+    return message
 
 
 class Reader:

@@ -6,13 +6,12 @@ Read from the protobuf message itself, since the model has already forgiven what
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from google.protobuf.message import DecodeError
-
 from sparkplug.check.structures import check_dataset, check_properties, check_template
 from sparkplug.check.verdicts import Verdicts
 from sparkplug.datatypes import DataType
+from sparkplug.model import PayloadError
+from sparkplug.reading import parse
 from sparkplug.source import REBIRTH
-from sparkplug.sparkplug_b_pb2 import Payload as Pb
 from sparkplug.topic import MessageType
 
 _DRIFT_MS: Final = 30 * 60_000  # a clock may be off by less than any time zone
@@ -36,12 +35,10 @@ _OF_DEVICE: Final = "dbirth", "ddata"
 
 def read(payload: bytes) -> Any:
     """The protobuf message, None when it is none."""
-    message = Pb()
     try:
-        message.ParseFromString(payload)
-    except DecodeError:
+        return parse(payload)
+    except PayloadError:
         return None
-    return message
 
 
 @final
