@@ -3,7 +3,7 @@
 import json
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, final
 
 from gateway.net.control import ShortPath
 
@@ -20,20 +20,51 @@ class RefusedError(Exception):
 
 def ask(path: Path, request: dict[str, str]) -> Any:
     """The broker's result for one request. Raises NoBrokerError or RefusedError."""
-    try:
-        with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(_TIMEOUT_S)
-            with ShortPath(path) as short:
-                link.connect(short)
-            link.sendall(json.dumps(request).encode() + b"\n")
-            with link.makefile("rb") as lines:
-                answer = lines.readline()
-    except OSError as error:
+    with Conversation(path) as talk:
+        return talk.ask(request)
+
+
+@final
+class Conversation:
+    """Several requests on one connection; its end ends what they have begun. Raises NoBrokerError and RefusedError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._link = socket.socket(socket.AF_UNIX)
+        self._lines = self._link.makefile("rb")
+
+    def __enter__(self) -> Self:
+        self._link.settimeout(_TIMEOUT_S)
+        try:
+            with ShortPath(self._path) as short:
+                self._link.connect(short)
+        except OSError as error:
+            self._close()
+            raise self._nobody(error) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def ask(self, request: dict[str, str]) -> Any:
+        """The result of one request."""
+        try:
+            self._link.sendall(json.dumps(request).encode() + b"\n")
+            answer = self._lines.readline()
+        except OSError as error:
+            raise self._nobody(error) from None
+        if not answer.endswith(b"\n"):
+            raise NoBrokerError(f"{self._path}: the broker closed the connection without an answer")
+        response = json.loads(answer)
+        if not response["ok"]:
+            raise RefusedError(response["error"])
+        return response["result"]
+
+    def _close(self) -> None:
+        self._lines.close()
+        self._link.close()
+
+    def _nobody(self, error: OSError) -> NoBrokerError:
         reason = error.strerror or str(error)
-        raise NoBrokerError(f"no broker is running with {path.parent} as its data folder ({path}: {reason})") from None
-    if not answer.endswith(b"\n"):
-        raise NoBrokerError(f"{path}: the broker closed the connection without an answer")
-    response = json.loads(answer)
-    if not response["ok"]:
-        raise RefusedError(response["error"])
-    return response["result"]
+        folder = self._path.parent
+        return NoBrokerError(f"no broker is running with {folder} as its data folder ({self._path}: {reason})")
