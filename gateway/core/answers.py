@@ -1,6 +1,5 @@
 """Acknowledgements to publishers: in order for each connection, once what they promise is kept."""
 
-from gateway.core.message import BYTE
 from gateway.core.model import Client
 from gateway.core.state import Core
 from gateway.mqtt.encode import encode_ack
@@ -17,15 +16,12 @@ def release_acks(core: Core, c: Client) -> None:
         c.unacked -= 1
         core.ledger.puback_sent += 1
         if a.reason == 0:
-            c.out.append(b"\x40\x02")
-            c.out.append(BYTE[a.packet_id >> 8])
-            c.out.append(BYTE[a.packet_id & 255])
-            c.out_bytes += 4
+            c.out.write_puback(a.packet_id)
         else:
-            c.out.append(encode_ack(PUBACK, a.packet_id, a.reason, c.version))
+            c.out.write(encode_ack(PUBACK, a.packet_id, a.reason, c.version))
     recs = c.recs
     while recs and recs.head().done:
         a = recs.popleft()
         core.ledger.pubrec_sent += 1
-        c.out.append(encode_ack(PUBREC, a.packet_id, a.reason, c.version))
+        c.out.write(encode_ack(PUBREC, a.packet_id, a.reason, c.version))
     core.touch(c)

@@ -6,23 +6,22 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import hold, push, settle
 from gateway.core.ledger import TOO_LARGE
-from gateway.core.message import BYTE, Message
-from gateway.core.model import SENT, STAGED, Backlog, Client, Delivery, Session, Target
+from gateway.core.message import Message
+from gateway.core.model import ID_BLOCK, SENT, STAGED, Backlog, Client, Delivery, Session, Target
 from gateway.core.paths import gather
 from gateway.core.ranks import drop_sid, idle
 from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_publish
 from gateway.mqtt.packets import V5
 
-# a crash skips what is left of a block: thirty in a row must not bring the ids round to those that a client still knows
-ID_BLOCK: Final = 2048
-ID_SLACK: Final = 1024  # left when the next block is asked for: more than go out during a commit
+ID_BLOCK_MAX: Final = 16_384
+ID_RUSH_MS: Final = 20  # a block used up within this asks for one twice as long: each costs a commit
 
 
 def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
     """Put the PUBLISH on the connection; False when it is above the client's Maximum Packet Size [MQTT-3.1.2-24]."""
     m = d.message
-    size: i64
+    out = c.out
     if (
         d.qos == 1
         and not dup
@@ -32,22 +31,13 @@ def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
         and not c.alias_out_max
         and not c.max_packet
     ):
-        version: int = c.version
-        head = m.head(version)
-        tail = m.tail(version)
-        c.out.append(head)
-        c.out.append(BYTE[d.packet_id >> 8])
-        c.out.append(BYTE[d.packet_id & 255])
-        c.out.append(tail)
-        size = len(head) + len(tail) + 2
+        out.write_publish(m.topic, d.packet_id, m.middle() if c.version == V5 else b"", m.payload)
     else:
         frame = encoded(c, d, dup, now, True)
-        size = len(frame)
-        if c.max_packet and size > c.max_packet:
+        if c.max_packet and len(frame) > c.max_packet:
             return False
-        c.out.append(frame)
-    c.out_bytes += size
-    if c.out_bytes > core.limits.out_high_bytes:
+        out.write(frame)
+    if out.size > core.limits.out_high_bytes:
         congest(c)
     if c.gathers:
         gather(core, c, d, now)
@@ -125,24 +115,29 @@ def drop(core: Core, s: Session, d: Delivery, reason: str, now: i64) -> None:
         settle(core, b, d.message, now)
 
 
-def reserve_ids(core: Core, s: Session) -> None:
+def reserve_ids(core: Core, s: Session, now: i64) -> None:
     """Ask for the next block of packet ids in good time.
 
     Ids of a durable session come from blocks that are on disk before they are used, so
     that a late PUBACK of before a crash cannot settle another message.
     """
-    if s.id_wanted - s.next_id < ID_SLACK:
-        s.id_wanted = s.next_id + ID_BLOCK
+    if s.id_wanted - s.next_id < s.id_block // 2:  # enough for what goes out during a commit
+        if now - s.id_asked > ID_RUSH_MS:
+            s.id_block = ID_BLOCK
+        elif s.id_block < ID_BLOCK_MAX:
+            s.id_block *= 2
+        s.id_asked = now
+        s.id_wanted = s.next_id + s.id_block
         core.dirty_session(s)
         core.wait(IDS, None, s, s.id_wanted, b"")
 
 
-def take_id(core: Core, s: Session) -> i64:
+def take_id(core: Core, s: Session, now: i64) -> i64:
     """The next packet id that is not in flight, 0 when none may be used now."""
     if len(s.inflight) >= 65535:
         return 0
     while True:
-        reserve_ids(core, s)
+        reserve_ids(core, s, now)
         if s.next_id >= s.id_end:
             core.commit.urgent = True
             return 0
@@ -157,7 +152,7 @@ def start(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> bool:
     if c.max_packet and len(encoded(c, d, False, now, False)) > c.max_packet:
         drop(core, s, d, TOO_LARGE, now)
         return True
-    packet_id = take_id(core, s)
+    packet_id = take_id(core, s, now)
     if not packet_id:
         return False
     d.packet_id = packet_id

@@ -8,7 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.message import BYTE, Message
+from gateway.core.message import Message
 from gateway.core.model import Client
 from gateway.core.nodes import (
     BORN,
@@ -28,6 +28,7 @@ from gateway.core.nodes import (
 )
 from gateway.core.record import Corrupt, Reader
 from gateway.core.state import Core
+from gateway.mqtt.fields import BYTE
 
 LIVE: Final = 0
 LATE: Final = 1

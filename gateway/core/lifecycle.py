@@ -137,7 +137,7 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
     c.session = s
     core.session_row(s, 0)
     if s.durable:
-        reserve_ids(core, s)
+        reserve_ids(core, s, now)
     keep_will(core, s, p.will)
     settle_properties(core, c, p)
     choose(core, c, s, p.username)

@@ -1,17 +1,13 @@
 """An application message on its way: what was published, its place in the log, and the bytes made of it so far."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
-from gateway.mqtt.encode import publish_head, publish_properties
-from gateway.mqtt.packets import V5
+from gateway.mqtt.encode import publish_properties
 
 if TYPE_CHECKING:
     from gateway.core.model import PendingAck, Target
-
-# a packet id is appended as two of these: a delivery is four appends, not a copy of its payload
-BYTE: Final[list[bytes]] = [bytes((i,)) for i in range(256)]
 
 
 @final
@@ -33,6 +29,7 @@ class Segment:
         self.expires: int = 0  # gateway ms by which all of it has expired; 0 = never
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Message:
     """``deadline`` is in gateway ms (0 = never expires); ``seq`` is its position in the log (0 = memory only)."""
@@ -63,21 +60,12 @@ class Message:
         self.ack: PendingAck | None = None  # its publisher's, done when nothing is missing
         self.until: i64 = 0  # gateway ms to which its insert is held back
         self.waits: bool = False  # it may not leave before its commit
-        self._head3: bytes = b""
-        self._head5: bytes = b""
-        self._tail5: bytes = b""
+        self._middle: bytes = b""
 
-    def head(self, version: int) -> bytes:
-        """Fixed header and topic of the plain QoS 1 form (no DUP, no retain) for packet id and tail to follow."""
-        if version == V5:
-            if not self._head5:
-                self._tail5 = publish_properties(self.props, -1, 0, None) + self.payload
-                self._head5 = publish_head(0x32, self.topic, 2 + len(self._tail5))
-            return self._head5
-        if not self._head3:
-            self._head3 = publish_head(0x32, self.topic, 2 + len(self.payload))
-        return self._head3
-
-    def tail(self, version: int) -> bytes:
-        """What follows the packet id of the plain form; call head() first."""
-        return self._tail5 if version == V5 else self.payload
+    def middle(self) -> bytes:
+        """The encoded properties as they are in a PUBLISH of 5.0 that adds none."""
+        if not self.props:
+            return b"\x00"
+        if not self._middle:
+            self._middle = publish_properties(self.props, -1, 0, None)
+        return self._middle

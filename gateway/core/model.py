@@ -5,13 +5,14 @@ Plain objects that know each other; what happens to them is in the modules named
 
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from gateway.core.fifo import Fifo
 from gateway.core.message import Message
 from gateway.core.nodes import Node, Source
 from gateway.core.topics import Subscription
 from gateway.mqtt.decode import Decoder
+from gateway.mqtt.outgoing import Outgoing
 from gateway.mqtt.packets import V5, Connect, Packet, Will
 
 # states of an outgoing QoS 1/2 delivery
@@ -20,6 +21,10 @@ STAGED: Final = 1  # QoS 2: packet id chosen, on its way to the disk
 SENT: Final = 2
 RELEASING: Final = 3  # QoS 2: PUBREC received, its record on its way to the disk
 RELEASED: Final = 4  # QoS 2: PUBREL sent
+
+# of packet ids; a crash skips what is left of one: thirty in a row must not bring the ids round to those that a client
+# still knows
+ID_BLOCK: Final = 2048
 
 AHEAD_MAX: Final = 4096  # positions settled out of order before those that say nothing any more are looked for
 
@@ -82,6 +87,7 @@ class Route:
         self.special: bool = False  # at QoS 0 too the frame cannot simply be passed on
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Delivery:
     """One message for one session: waiting, or in flight under a packet id."""
@@ -195,6 +201,8 @@ class Session:
         self.next_id: i64 = 0  # a counter; the packet id is next_id % 65535 + 1
         self.id_end: i64 = 0x7FFFFFFFFFFF  # the counter's durable end
         self.id_wanted: i64 = 0x7FFFFFFFFFFF  # asked for
+        self.id_block: i64 = ID_BLOCK  # how many at once
+        self.id_asked: i64 = 0  # gateway ms
         self.awaiting: dict[int, int] = {}  # incoming QoS 2 ids -> number of the commit that holds them
         self.awaiting_since: dict[int, int] = {}  # gateway ms; only while such ids are given up after a time
         self.dirty: bool = False  # its packed state must be written
@@ -250,6 +258,7 @@ class Group:
         self.backlog: Backlog | None = None  # durable as soon as a member is
 
 
+@mypyc_attr(acyclic=True)
 @final
 class PendingAck:
     """An acknowledgement to a publisher that waits for the disk or for those before it."""
@@ -278,8 +287,7 @@ class Client:
         self.parked: Packet | None = None  # what it was blocked by
         self.closing: bool = False
         self.closed: bool = False
-        self.out: list[bytes] = []
-        self.out_bytes: i64 = 0
+        self.out = Outgoing()
         self.unsent: i64 = 0  # bytes that the driver could not write yet
         self.in_sends: bool = False  # already in the list of those with something to send
         self.congested: bool = False
@@ -312,11 +320,8 @@ class Client:
 
     def take(self) -> bytes:
         """All bytes to write, once."""
-        data = self.out[0] if len(self.out) == 1 else b"".join(self.out)
-        self.out = []
-        self.out_bytes = 0
         self.waiting = 0
-        return data
+        return self.out.take()
 
     def unpark(self) -> Packet | None:
         """What it was blocked by, to be tried again; a call, since trying may park it again."""

@@ -11,7 +11,7 @@ from gateway.core.hold import commit_all, may_hold
 from gateway.core.ingest import LIVE, REPEATED, arrive, enclosed
 from gateway.core.ledger import ACL, DISK
 from gateway.core.limits import PUSH_BACK
-from gateway.core.message import BYTE, Message
+from gateway.core.message import Message
 from gateway.core.model import Client, PendingAck, Route, Session
 from gateway.core.nodes import COMMAND, DBIRTH, Source
 from gateway.core.paths import hold_back
@@ -85,7 +85,6 @@ def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, kept_h
     """QoS 0: the frame goes on as it came wherever versions and options allow."""
     ledger = core.ledger
     frame = p.frame
-    size: i64 = len(frame)
     version: i64 = 5 if c.version == V5 else 4
     high: i64 = core.limits.out_high_bytes
     m: Message | None = None
@@ -97,9 +96,9 @@ def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, kept_h
             continue
         k = o.client
         if k is not None and t.plain and k.quick == version:
-            k.out.append(frame)
-            k.out_bytes += size
-            if k.out_bytes > high:
+            out = k.out
+            out.write(frame)
+            if out.size > high:
                 congest(k)
             if not k.in_sends:
                 if k.buffer:
@@ -327,10 +326,7 @@ def acknowledge(core: Core, c: Client, s: Session, p: Publish, disk: bool, reaso
         else:
             core.ledger.pubrec_sent += 1
         if reason == 0 and type == PUBACK:
-            c.out.append(b"\x40\x02")
-            c.out.append(BYTE[p.packet_id >> 8])
-            c.out.append(BYTE[p.packet_id & 255])
-            c.out_bytes += 4
+            c.out.write_puback(p.packet_id)
             core.touch(c)
         else:
             core.send(c, encode_ack(type, p.packet_id, reason, c.version))

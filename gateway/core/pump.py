@@ -90,7 +90,7 @@ def pump_batch(core: Core, s: Session, c: Client, now: i64) -> None:
     c.in_batch = False
     c.more = c.batch >= BATCH_MAX
     c.batch = 0
-    if c.out:
+    if c.out.size:
         core.touch(c)
 
 
@@ -264,8 +264,7 @@ def pubrel_again(core: Core, c: Client, packet_id: int) -> None:
     data = encode_ack(PUBREL, packet_id, 0, c.version)
     core.ledger.pubrel_sent += 1
     if c.in_batch:
-        c.out.append(data)
-        c.out_bytes += len(data)
+        c.out.write(data)
         gather_in_batch(core, c)
     else:
         core.send(c, data)

@@ -185,7 +185,7 @@ class Router:
             if unsent > 2 * high + self.core.limits.max_packet_bytes and c.connected:
                 c.deaf = True
                 self.core.block(c)
-        elif c.congested and unsent + c.out_bytes <= high // 2:
+        elif c.congested and unsent + c.out.size <= high // 2:
             c.congested = False
             c.set_quick()
             s = c.session

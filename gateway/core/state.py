@@ -166,8 +166,7 @@ class Core:
             self.sends.append(c)
 
     def send(self, c: Client, data: bytes) -> None:
-        c.out.append(data)
-        c.out_bytes += len(data)
+        c.out.write(data)
         if not c.in_sends:
             c.in_sends = True
             self.sends.append(c)

@@ -6,6 +6,8 @@ The field names are those of the OASIS texts. An absent integer property is
 
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 CONNECT: Final = 1
 CONNACK: Final = 2
 PUBLISH: Final = 3
@@ -61,6 +63,7 @@ class Properties:
         self.shared_subscription_available: int = -1
 
 
+@mypyc_attr(acyclic=True)
 class Packet:
     """A control packet; ``type`` is the packet type of its fixed header."""
 
@@ -126,6 +129,7 @@ class Connack(Packet):
         self.properties = properties
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class Publish(Packet):
     """A PUBLISH as received: the encoded frame and where its parts are.
@@ -173,6 +177,7 @@ class Publish(Packet):
         return self.frame[self.body :]
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class Ack(Packet):
     """PUBACK, PUBREC, PUBREL or PUBCOMP (``type`` says which)."""

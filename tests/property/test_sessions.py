@@ -1,9 +1,13 @@
 """Sessions, queues, the log and its store on a random walk; FOREBAY_WALKS=N walks N times as often."""
 
+import gc
 import os
 
 import pytest
 
+from gateway.core.message import Message
+from gateway.core.model import Delivery, PendingAck
+from gateway.mqtt.packets import Ack, Publish
 from tests.property.walk import Walk
 
 WALKS = int(os.environ.get("FOREBAY_WALKS", "1"))
@@ -26,7 +30,7 @@ KINDS: dict[str, set[str]] = {
 }
 
 
-def run(seed: int, kind: str) -> None:
+def run(seed: int, kind: str) -> Walk:
     on = KINDS[kind]
     walk = Walk(
         seed,
@@ -46,6 +50,7 @@ def run(seed: int, kind: str) -> None:
     except Exception as error:
         error.add_note(f"walk {kind!r} seed {seed}, step {len(walk.steps)}: {' '.join(walk.steps[-12:])}")
         raise
+    return walk
 
 
 @pytest.mark.timeout(60 + 30 * WALKS)
@@ -53,3 +58,23 @@ def run(seed: int, kind: str) -> None:
 def test_nothing_acknowledged_is_lost(kind: str) -> None:
     for seed in range(SEEDS * WALKS):
         run(seed, kind)
+
+
+@pytest.mark.parametrize("kind", ["plain", "failures", "expiry", "groups", "gathering"])
+def test_messages_need_no_collector_to_die(kind: str) -> None:
+    """Compiled, the collector does not know them: whatever holds them must let go (seen only interpreted)."""
+    gc.disable()
+    try:
+        for seed in range(5 * WALKS):
+            gc.collect()
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            walk = run(seed, kind)
+            gc.collect()
+            gc.set_debug(0)
+            assert [one for one in gc.garbage if isinstance(one, Message | Delivery | PendingAck | Publish | Ack)] == []
+            gc.garbage.clear()
+            del walk  # a cycle as a whole
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()

@@ -1,6 +1,6 @@
 """The window, packet ids, topic aliases, and packets that are too large."""
 
-from gateway.core.delivery import ID_BLOCK
+from gateway.core.model import ID_BLOCK
 from tests.conformance.client import Client
 from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of
 

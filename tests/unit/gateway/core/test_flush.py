@@ -172,7 +172,7 @@ def test_as_the_model(steps: list[tuple[str, int]], count: int, size: int, expir
 
     for what, n in steps:
         if what == "write" and n in touched:
-            clients[n].out.append(b"x")  # goes along
+            clients[n].out.write(b"x")  # goes along
         elif what == "write":
             model.write(n, now)
             due = f.wrote(clients[n], now)

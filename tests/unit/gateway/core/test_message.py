@@ -1,19 +1,12 @@
-"""The bytes of the plain QoS 1 form are those of the encoder."""
-
-import pytest
-
 from gateway.core.message import Message
-from gateway.mqtt.encode import encode_publish
+from gateway.mqtt.encode import publish_properties
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
-@pytest.mark.parametrize("payload", [b"", b"x" * 200, b"y" * 20_000])
-def test_head_id_and_tail_are_a_publish(version: int, payload: bytes) -> None:
-    m = Message(b"a/b", payload, 1, False, b"\x01\x01")
-    for packet_id in (1, 258, 65_535):
-        made = m.head(version) + packet_id.to_bytes(2, "big") + m.tail(version)
-        props = b"\x01\x01" if version == 5 else b""
-        assert made == encode_publish(version, b"a/b", payload, 1, False, False, packet_id, props)
+def test_the_middle_is_the_properties_with_their_length() -> None:
+    assert Message(b"t", b"x", 1, False).middle() == b"\0"
+    m = Message(b"t", b"x", 1, False, b"\x01\x01")
+    assert m.middle() == publish_properties(b"\x01\x01", -1, 0, None)
+    assert m.middle() == b"\x02\x01\x01"
 
 
 def test_the_size_is_what_queues_count() -> None:

@@ -30,11 +30,11 @@ def test_behind_the_window_all_is_owed() -> None:
 
 def test_take_gives_all_bytes_once() -> None:
     c = Client(None, "peer", 1000, 0)
-    c.out += [b"a", b"b"]
-    c.out_bytes = 2
+    c.out.write(b"a")
+    c.out.write(b"b")
     assert c.take() == b"ab"
     assert c.take() == b""
-    assert c.out_bytes == 0
+    assert c.out.size == 0
 
 
 def test_only_a_plain_connection_takes_frames_as_they_came() -> None:
