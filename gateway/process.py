@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-SWITCH_INTERVAL_S: Final = 0.0005  # the store's thread gets the interpreter lock back soon beside a busy loop
+SWITCH_INTERVAL_S: Final = 0.00025  # the store's thread gets the interpreter lock back soon beside a busy loop
 GC_THRESHOLDS: Final = (50_000, 20, 50)  # messages die by reference count; cycles are rare
 
 

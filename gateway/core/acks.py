@@ -19,7 +19,8 @@ def complete(core: Core, s: Session, d: Delivery, now: i64) -> None:
     """The delivery is over and its slot free."""
     s.settled += 1
     packet_id: int = d.packet_id
-    s.inflight.pop(packet_id, None)
+    if packet_id in s.inflight:
+        del s.inflight[packet_id]
     if d.counted:
         d.counted = False
         s.used -= 1

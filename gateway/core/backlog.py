@@ -76,7 +76,8 @@ def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
     seq: int = m.seq
     segment = m.segment
     if segment is None:  # not written yet, and for this queue it never is
-        b.held.pop(seq, None)
+        if seq in b.held:
+            del b.held[seq]
         b.count -= 1
         b.bytes -= m.size
         done(core, m, b.sid)

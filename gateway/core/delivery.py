@@ -14,8 +14,9 @@ from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_publish
 from gateway.mqtt.packets import V5
 
-ID_BLOCK_MAX: Final = 16_384
-ID_RUSH_MS: Final = 20  # a block used up within this asks for one twice as long: each costs a commit
+ID_BLOCK_MAX: Final = 32_768
+ID_RUSH_MS: Final = 50  # when half a block lasts no longer the next is twice as long: each costs a commit
+ID_REST_MS: Final = 1000
 
 
 def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
@@ -122,10 +123,10 @@ def reserve_ids(core: Core, s: Session, now: i64) -> None:
     that a late PUBACK of before a crash cannot settle another message.
     """
     if s.id_wanted - s.next_id < s.id_block // 2:  # enough for what goes out during a commit
-        if now - s.id_asked > ID_RUSH_MS:
+        if now - s.id_asked < ID_RUSH_MS:
+            s.id_block = min(s.id_block * 2, ID_BLOCK_MAX)
+        elif now - s.id_asked > ID_REST_MS:
             s.id_block = ID_BLOCK
-        elif s.id_block < ID_BLOCK_MAX:
-            s.id_block *= 2
         s.id_asked = now
         s.id_wanted = s.next_id + s.id_block
         core.dirty_session(s)

@@ -1,6 +1,6 @@
 """An application message on its way: what was published, its place in the log, and the bytes made of it so far."""
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -29,6 +29,9 @@ class Segment:
         self.expires: int = 0  # gateway ms by which all of it has expired; 0 = never
 
 
+NOBODY: Final[list["Target"]] = []  # one for all: a list is set as a whole
+
+
 @mypyc_attr(acyclic=True)
 @final
 class Message:
@@ -53,7 +56,7 @@ class Message:
         self.seq: i64 = 0
         self.segment: Segment | None = None  # set when it goes to the store
         # what it still needs before that
-        self.targets: list[Target] = []  # the durable ones
+        self.targets = NOBODY  # the durable ones
         self.key: bytes = b""  # the same, packed
         self.missing: i64 = 0  # of them, how many have neither acknowledged nor ended
         self.gone: list[int] | None = None  # sids of the others

@@ -1,6 +1,7 @@
 """One network connection: bytes in, packets to the core; bytes of the core out, one write for each loop turn."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Final, final
 
@@ -42,7 +43,16 @@ class Turn:
         self.lingering: dict[Connection, int] = {}  # said their last word; aborted at that gateway time
         self._call_soon = call_soon
         self._scheduled: bool = False
+        self._time: int = 0
+        self._fresh: bool = False
         self._run: Callable[[], None] = self.run
+
+    def time(self) -> int:
+        """Gateway ms of this loop turn: asking the clock costs more than most packets."""
+        if not self._fresh:
+            self._time = self.now()
+            self._fresh = True
+        return self._time
 
     def touch(self) -> None:
         """The router was called: run its output once when this turn's reads are through."""
@@ -54,7 +64,8 @@ class Turn:
         """Write what the router has for the sockets, let push-backed connections go on, then ``after``."""
         self._scheduled = False
         self.number += 1
-        now = self.now()
+        now = self.time()
+        self._fresh = False
         for client in self.router.take_sends():
             link = client.link
             assert isinstance(link, Connection)
@@ -84,13 +95,16 @@ class Turn:
 class Connection:
     """The protocol object that the event loop drives (the methods of asyncio.Protocol, duck-typed).
 
-    ``anonymous`` tells whether its listener admits a client without a user name.
+    ``anonymous`` tells whether its listener admits a client without a user name. ``fd`` is the socket's
+    descriptor where bytes go onto it as they are, -1 where only the transport knows how to send (TLS).
     """
 
-    def __init__(self, turn: Turn, peer: str, anonymous: bool) -> None:
+    def __init__(self, turn: Turn, peer: str, anonymous: bool, fd: int = -1) -> None:
         self.turn = turn
         self.peer = peer
         self.anonymous = anonymous
+        self._fd = fd  # open until connection_lost
+        self._unsent: int = 0  # bytes with the transport, when it last told
         self._client: Client | None = None  # None before the start and after the last word
         self._transport: asyncio.Transport | None = None
         self._paused: bool = False
@@ -114,7 +128,7 @@ class Connection:
         if client.congested:
             self._report_unsent()  # what it acknowledges may find room by now
         client.decoder.feed(data)
-        self._feed_core(client, turn.now())
+        self._feed_core(client, turn.time())
         if turn.number != self._turn_number:
             self._turn_number = turn.number
             self._turn_bytes = 0
@@ -155,12 +169,14 @@ class Connection:
             data = client.take()
             if data:
                 router.sent(len(data))
-                transport.write(data)
+                self._write(transport, data)
+            elif self._unsent:
+                self._unsent = transport.get_write_buffer_size()
             if client.closing:
                 self._finish(client, transport, len(data) > 0, now)
             else:
                 congested = client.congested
-                router.on_writable(client, transport.get_write_buffer_size(), now)
+                router.on_writable(client, self._unsent, now)
                 if (congested and not client.congested) or client.in_sends:
                     self.turn.touch()  # what had to wait may follow
                 if client.blocked != self._paused:
@@ -168,6 +184,21 @@ class Connection:
         except Exception as e:
             self.turn.fault(self.peer, e)
             transport.abort()
+
+    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+        """Straight to the socket while nothing waits with the transport, which would do it a loop turn later."""
+        if self._unsent:
+            self._unsent = transport.get_write_buffer_size()
+        if self._fd >= 0 and self._unsent == 0:
+            try:
+                sent = os.write(self._fd, data)
+            except OSError:  # full, or broken: the transport finds out which
+                sent = 0
+            if sent == len(data):
+                return
+            data = data[sent:]
+        transport.write(data)
+        self._unsent = transport.get_write_buffer_size()
 
     def resume(self, now: int) -> None:
         """The core takes packets of this connection again."""
@@ -234,7 +265,8 @@ class Connection:
         client = self._client
         transport = self._transport
         if client is not None and transport is not None:
-            self.turn.router.on_writable(client, transport.get_write_buffer_size(), self.turn.now())
+            self._unsent = transport.get_write_buffer_size()
+            self.turn.router.on_writable(client, self._unsent, self.turn.now())
 
     def _finish(self, client: Client, transport: asyncio.Transport, last_word: bool, now: int) -> None:
         """Flush, then close.
