@@ -62,7 +62,7 @@ def trickle(core: Core, s: Session, c: Client, now: i64) -> None:
     """To a congested connection that has room again: as many as slots are free, whatever the QoS."""
     n: i64 = c.window - s.used
     high: i64 = core.limits.out_high_bytes
-    while n > 0 and not s.resend and c.unsent + c.out_bytes <= high and one(core, s, c, now):
+    while n > 0 and not s.resend and c.unsent + c.out.size <= high and one(core, s, c, now):
         n -= 1
 
 
