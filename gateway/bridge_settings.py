@@ -3,7 +3,7 @@
 import dataclasses
 
 from gateway.entry import setting
-from gateway.kinds import Boolean, Duration
+from gateway.kinds import Boolean, Duration, Integer
 from gateway.outbound import OutboundSettings
 
 
@@ -38,4 +38,16 @@ class BridgeSettings(OutboundSettings):
         "30s",
         "How long an NCMD or DCMD waits for a node that is away; 0 = as any other message.",
         "command_expiry_ms",
+    )
+    bridge_reorder_timeout: int = setting(
+        "bridge.reorder_timeout",
+        Duration(0.1, 600, ms=True),
+        "2s",
+        "How long a message of a node may be missing in its sequence before a rebirth is asked for.",
+    )
+    bridge_rebirths_per_minute: int = setting(
+        "bridge.rebirths_per_minute",
+        Integer(0, 6000),
+        60,
+        "Rebirths that the gateway asks for by itself, of all nodes together; 0 = none.",
     )

@@ -15,6 +15,8 @@ from typing import Any, Final, final
 import gateway.core.router
 from gateway import __version__, process
 from gateway.auth import AuthError, Passwords
+from gateway.bridge.bridge import Bridge, BridgeError
+from gateway.core.nodes import ALIVE_KEY
 from gateway.core.router import Router
 from gateway.log import Log, LogHandler
 from gateway.net.admission import Admission
@@ -157,10 +159,15 @@ class Broker:
             settings.limits(), snapshot, now, process.chance(), __version__, clocks.wall_ms, clocks.synced
         )
         self._router.finish_load(self._store.read_now(self._router.needed_segments()), now)
+        alive = snapshot.meta.get(ALIVE_KEY)
+        self._bridge = Bridge(self._router.bridge, snapshot.bridge, alive if isinstance(alive, int) else 0)
+        for note in self._bridge.notes:
+            self._log.warning(note)
 
     def _apply(self, settings: Settings) -> None:
         """What may change while serving, besides the router's limits."""
         self._settings = settings
+        self._bridge.configure(settings)
         self._log.level = settings.log_level
         self._turn.high_water_bytes = min(WATERMARK_BYTES_MAX, max(settings.limits().out_high_bytes // 2, 4096))
         users = settings.passwords.exists()
@@ -182,6 +189,7 @@ class Broker:
         return server_context(settings.tls_cert, settings.tls_key, settings.tls_min_version)
 
     def _after_turn(self, now: int) -> None:
+        self._bridge.run(now)
         self._pump.run(now)
         self._admission.run()
         if self._pump.fatal:
@@ -198,7 +206,7 @@ class Broker:
         now = self.now()
         if now >= self._clock_at:
             clocks = read_clocks()
-            self._router.set_utc(clocks.wall_ms, clocks.synced, now)
+            self._router.bridge.set_utc(clocks.wall_ms, clocks.synced, now)
             self._clock_at = now + 1000
         due = now + 1000
         try:
@@ -206,6 +214,7 @@ class Broker:
         finally:  # a defect in one tick must not be the end of all ticks
             self._arm(due, now)
         self._turn.sweep(now)
+        self._bridge.tick(now)
         self._pump.tick(now)
         self._log.sweep()
         self._after_turn(now)
@@ -258,6 +267,7 @@ class Broker:
         await asyncio.sleep(0.01)  # for those that were accepted just now
         self._router.shutdown(self.now())
         if await self._until(lambda: self._pump.idle and not self._turn.open_connections, end):
+            self._bridge.stop(self.now())
             self._pump.finish()
             await self._until(lambda: self._pump.idle, end)
         if not self._pump.idle or self._turn.open_connections:
@@ -295,6 +305,8 @@ class Broker:
             return self._status(now)
         if name == "sessions":
             return self._router.sessions(now)
+        if name in ("sparkplug_nodes", "sparkplug_rebirth"):
+            return self._on_sparkplug(str(name), command, now)
         if name not in ("session", "remove"):
             raise CommandError(f"no such command: {name}")
         if not isinstance(client_id, str):
@@ -307,6 +319,21 @@ class Broker:
             self._turn.touch()
             return True
         raise CommandError(f"no session of {client_id}")
+
+    def _on_sparkplug(self, name: str, command: dict[str, Any], now: int) -> Any:
+        if not self._settings.bridge_enabled:
+            raise CommandError("the Sparkplug bridge is switched off: bridge.enabled = false")
+        if name == "sparkplug_nodes":
+            return self._bridge.nodes()
+        node = command.get("node")
+        if not isinstance(node, str):
+            raise CommandError(f"{name} needs a node")
+        try:
+            self._bridge.rebirth(node, now)
+        except BridgeError as e:
+            raise CommandError(str(e)) from e
+        self._turn.touch()
+        return True
 
     def _status(self, now: int) -> dict[str, Any]:
         status, stats = self._router.status(now), self._store.stats()

@@ -12,7 +12,7 @@ class LossWindow:
 
     from_ms: int
     to_ms: int
-    why: str  # "seq_gap", "keep_alive": QoS 0 into a dead link before its will came, "restart": of the gateway
+    why: str  # "seq_gap"; "connection": from its last message on a link that ended; "restart": of the gateway
     messages: int | None = None  # lost for certain (from seq); None = not known
 
 

@@ -7,6 +7,7 @@ from gateway.core.batch import Batch
 from gateway.core.fifo import Fifo
 from gateway.core.message import Message, Segment
 from gateway.core.model import LANE, Backlog, Session, Target
+from gateway.core.nodes import ALIVE_KEY
 from gateway.core.record import (
     SessionState,
     TargetSet,
@@ -155,6 +156,9 @@ def close(core: Core, open: Commit, now: i64) -> None:
     """Make the segment of the messages that somebody still needs."""
     if core.hold and open.messages:
         draw(core, open)
+    if open.staged:
+        came: int = now + core.nodes.utc_offset_ms
+        open.meta[ALIVE_KEY] = came
     messages: list[Message] = []
     for m in open.messages:
         if m.missing:

@@ -132,7 +132,9 @@ def arrive(core: Core, c: Client | None, source: Source, payload: bytes, qos: i6
         return LIVE
     if kind == NDEATH:
         return on_death(core, source, now)
-    if qos and scan.seq >= 0 and scan.timestamp > 0 and is_repeated(node, source, payload, scan.seq):
+    if scan.historical:
+        source.historical += 1
+    if qos and scan.seq >= 0 and scan.timestamp > 0 and is_repeated(node, c, source, payload, scan.seq):
         source.repeated += 1
         return REPEATED
     if kind == NBIRTH:
@@ -146,7 +148,7 @@ def arrive(core: Core, c: Client | None, source: Source, payload: bytes, qos: i6
     return verdict
 
 
-def is_repeated(node: Node, source: Source, payload: bytes, seq: i64) -> bool:
+def is_repeated(node: Node, c: Client | None, source: Source, payload: bytes, seq: i64) -> bool:
     """Whether it came before: same topic, sequence number and bytes, the payload's own time among them.
 
     A counter that has gone round brings the same number in its order, so what is in order is no repetition.
@@ -161,6 +163,8 @@ def is_repeated(node: Node, source: Source, payload: bytes, seq: i64) -> bool:
     epoch: int = node.epoch
     in_order = seq == node.expected and node.epochs[at] == epoch
     if hashes[at] == found and node.epochs[at] >= 0 and not in_order:
+        if node.client is not c or node.epochs[at] != epoch:
+            source.resent += 1
         return True
     hashes[at] = found
     node.epochs[at] = epoch + 1 if source.kind == NBIRTH else epoch

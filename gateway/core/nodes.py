@@ -22,6 +22,7 @@ NCMD: Final = 6
 DCMD: Final = 7
 
 TYPES: Final = ("NBIRTH", "DBIRTH", "NDATA", "DDATA", "NDEATH", "DDEATH", "NCMD", "DCMD")
+ALIVE_KEY: Final = "bridge.alive"  # in the store's meta: UTC ms up to which what came is on disk
 SOURCES_MAX: Final = 100_000  # topics; beyond it messages are kept as all others, but nothing is known of their nodes
 NODES_MAX: Final = 10_000
 
@@ -80,6 +81,8 @@ class Source:
         self.qos2: i64 = 0
         self.late: i64 = 0
         self.repeated: i64 = 0
+        self.resent: i64 = 0  # of these on a later connection
+        self.historical: i64 = 0
         self.unreadable: i64 = 0
         self.rebirth: bool = False  # of an NBIRTH: it has Node Control/Rebirth
 

@@ -74,11 +74,18 @@ def message_of(core: Core, route: Route, p: Publish, now: i64) -> Message:
         deadline = now + p.expiry * 1000
     elif core.limits.message_expiry_s:
         deadline = now + core.limits.message_expiry_s * 1000
-    source = route.source
-    if source is not None and source.kind >= COMMAND and core.limits.command_expiry_ms:
-        last = now + core.limits.command_expiry_ms  # a command that comes late does harm
-        deadline = min(deadline, last) if deadline else last
+    if route.source is not None:
+        deadline = command_deadline(core, route, deadline, now)
     return Message(route.topic, p.payload, p.qos, p.retain, p.props, deadline)
+
+
+def command_deadline(core: Core, route: Route, deadline: i64, now: i64) -> i64:
+    """A command that comes late does harm."""
+    source = route.source
+    if source is None or source.kind < COMMAND or not core.limits.command_expiry_ms:
+        return deadline
+    last = now + core.limits.command_expiry_ms
+    return min(deadline, last) if deadline else last
 
 
 def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, kept_have_it: bool, now: i64) -> None:

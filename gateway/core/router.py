@@ -15,7 +15,7 @@ from gateway.core.feed import feed
 from gateway.core.limits import Limits
 from gateway.core.message import Message
 from gateway.core.model import Client, Group, PendingAck, Session
-from gateway.core.nodes import Event
+from gateway.core.port import BridgePort
 from gateway.core.pump import pump, staged
 from gateway.core.shared import pump_group, pump_groups
 from gateway.core.stall import take_batch, worked
@@ -59,7 +59,8 @@ class Router:
         utc_exact: bool = False,
     ) -> None:
         self.core = Core(limits, now, seed)
-        self.set_utc(utc_ms, utc_exact, now)
+        self.bridge = BridgePort(self.core)
+        self.bridge.set_utc(utc_ms, utc_exact, now)
         self.core.flush = paths.flush_cache(limits)
         self.version = version
         if snapshot is not None:
@@ -311,12 +312,6 @@ class Router:
         self.core.wake_at = 0
         return at
 
-    def set_utc(self, utc_ms: int, exact: bool, now: int) -> None:
-        """What the wall clock shows now, and whether it is synchronised."""
-        self.core.nodes.utc_offset_ms = utc_ms - now
-        self.core.nodes.utc_exact = exact
-        self.core.nodes.stamped_at = -1
-
     def reload(self, limits: Limits, now: int) -> None:
         self.core.limits = limits
         paths.reload(self.core)
@@ -392,12 +387,6 @@ class Router:
             return not flying.submitted
         commit = core.commit
         return commit.urgent or (commit.lazy_at != 0 and now >= commit.lazy_at)
-
-    def take_events(self) -> list[Event]:
-        """What happened to Sparkplug nodes."""
-        events = self.core.nodes.events
-        self.core.nodes.events = []
-        return events
 
     def take_log(self) -> list[str]:
         """What peers cause, at any rate."""

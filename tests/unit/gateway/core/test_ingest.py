@@ -49,7 +49,7 @@ class Plant:
         return core_of(self.broker).nodes.by_key["g/e"]
 
     def events(self) -> list[tuple[int, int, int]]:
-        return [(e.kind, e.a, e.b) for e in self.broker.router.take_events()]
+        return [(e.kind, e.a, e.b) for e in self.broker.router.bridge.take_events()]
 
 
 def envelope(got: Got) -> dict[str, str]:
@@ -62,14 +62,14 @@ def late(got: Got) -> str:
 
 def test_the_envelope() -> None:
     plant = Plant()
-    plant.broker.router.set_utc(T + 5, True, plant.broker.now)
+    plant.broker.router.bridge.set_utc(T + 5, True, plant.broker.now)
     plant.born()
     first = envelope(plant.say("NDATA", data(1)))
     assert first == {
         "forebay-id": first["forebay-id"], "forebay-received": str(T + 5), "forebay-clock": "synchronised",
         "forebay-late": "0", "forebay-qos": "0",
     }  # fmt: skip
-    plant.broker.router.set_utc(T + 9, False, plant.broker.now)
+    plant.broker.router.bridge.set_utc(T + 9, False, plant.broker.now)
     second = envelope(plant.say("NDATA", data(2), qos=1))
     assert (second["forebay-received"], second["forebay-clock"], second["forebay-qos"]) == (
         str(T + 9), "unsynchronised", "1",

@@ -1,0 +1,86 @@
+"""The bridge beside the core: takes what happened to nodes, keeps what is known of them, asks for rebirths."""
+
+from collections.abc import Iterable
+from typing import Any, Final, final
+
+from gateway.bridge.observer import KEY, Observer
+from gateway.bridge.rebirths import Asking, can_rebirth
+from gateway.core.nodes import Node
+from gateway.core.port import BridgePort
+from gateway.settings import Settings
+
+COUNTERS_MS: Final = 30_000  # how old stored counters may be
+
+
+class BridgeError(Exception):
+    """What was asked cannot be done; one line."""
+
+
+@final
+class Bridge:
+    """All methods run on the event loop; ``now`` is gateway time in ms."""
+
+    def __init__(self, port: BridgePort, rows: Iterable[tuple[str, bytes]], alive_ms: int) -> None:
+        self.observer = Observer()
+        self.notes = self.observer.load(rows, alive_ms)
+        self._port = port
+        self._asking = Asking(port, self.observer)
+        self._counters_at = 0
+
+    def configure(self, settings: Settings) -> None:
+        self._asking.configure(settings.bridge_reorder_timeout, settings.bridge_rebirths_per_minute)
+
+    def run(self, now: int) -> None:
+        """After each turn: take what happened, and store what changed by it."""
+        for event in self._port.take_events():
+            self.observer.event(event)
+            self._asking.event(event, now)
+        if self.observer.changed:
+            self._store(now)
+
+    def tick(self, now: int) -> None:
+        """About once a second."""
+        self._asking.tick(now)
+        if now >= self._counters_at:
+            self._counters_at = now + COUNTERS_MS
+            self._note_counters()
+        self.run(now)
+
+    def stop(self, now: int) -> None:
+        """Before the last commit."""
+        self._note_counters()
+        self.run(now)
+
+    def _note_counters(self) -> None:
+        for node in self._port.nodes():
+            if self.observer.counted(node):
+                self.observer.changed.add(node.key)
+
+    def _store(self, now: int) -> None:
+        for key in self.observer.changed:
+            node = self._port.node(key)
+            if node is None:  # known from before, and silent since
+                self._port.keep(KEY + key, self.observer.of(key).as_row(), now)
+            else:
+                self._port.keep(KEY + key, self.observer.row(node), now)
+        self.observer.changed.clear()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """What is known of each node, by name."""
+        found = {node.key: node for node in self._port.nodes() if node.sources}
+        silent = [key for key in self.observer.nodes if key not in found]
+        for key in silent:
+            group, _, edge = key.partition("/")
+            found[key] = Node(group, edge)
+        return [self.observer.report(found[key]) for key in sorted(found)]
+
+    def rebirth(self, key: str, now: int) -> None:
+        """Ask a node now, budget or not: somebody wants it. Raises BridgeError."""
+        node = self._port.node(key)
+        if node is None:
+            raise BridgeError(f"{key} was never heard of: forebay sparkplug nodes lists the nodes")
+        if not can_rebirth(node):
+            raise BridgeError(f"{key} has no Node Control/Rebirth in its birth, so it would not answer")
+        if node.client is None or not self._asking.ask(key, now):
+            raise BridgeError(f"{key} is not connected, or listens to no command")
+        self.run(now)
