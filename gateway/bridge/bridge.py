@@ -81,6 +81,6 @@ class Bridge:
             raise BridgeError(f"{key} was never heard of: forebay sparkplug nodes lists the nodes")
         if not can_rebirth(node):
             raise BridgeError(f"{key} has no Node Control/Rebirth in its birth, so it would not answer")
-        if node.client is None or not self._asking.ask(key, now):
+        if not self._asking.ask(key, now):
             raise BridgeError(f"{key} is not connected, or listens to no command")
         self.run(now)

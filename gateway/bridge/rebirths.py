@@ -41,6 +41,7 @@ class Asking:
         self._per_minute = 0
         self._rebirths: Rebirths[str] = Rebirths()
         self._holes: dict[str, _Hole] = {}
+        self._answering: set[str] = set()  # asked, and neither born nor dead since
         self._early: dict[str, int] = {}  # nodes whose data came without a birth -> gateway ms when they are asked
 
     def configure(self, reorder_ms: int, per_minute: int) -> None:
@@ -68,8 +69,9 @@ class Asking:
             self._early.pop(key, None)
             self._close(key)
             self._rebirths.done(key)
-            if kind == BORN and event.a:
+            if kind == BORN and event.a and key not in self._answering:
                 self._rebirths.want(key)  # the birth may be one of before the death: only a fresh one is believed
+            self._answering.discard(key)
 
     def _close(self, key: str) -> Node | None:
         """Nothing will fill the gap any more."""
@@ -98,15 +100,18 @@ class Asking:
             self.ask(key, now)
 
     def ask(self, key: str, now: int) -> bool:
-        """Send the request at once; False when the node is not there to take it."""
+        """Send the request at once; False when the node is not there, or does not listen to commands."""
         node = self._port.node(key)
         if node is None:
             return False
+        topic = f"spBv1.0/{node.group}/NCMD/{node.edge}"
+        if not self._port.listens(node, topic):
+            self._rebirths.done(key)
+            return False
         metric = Metric(REBIRTH, None, self._port.utc_ms(now), DataType.Boolean, True)
         payload = encode(Payload(self._port.utc_ms(now), [metric]), with_datatypes=False)
-        if not self._port.publish(f"spBv1.0/{node.group}/NCMD/{node.edge}", payload, 0, False, now):
-            self._rebirths.done(key)  # it listens to no command
-            return False
+        self._port.publish(topic, payload, 0, False, now)
+        self._answering.add(key)
         self._observer.asked(key)
         return True
 

@@ -2,16 +2,18 @@
 
 import json
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from gateway.cli.options import UsageError
+from gateway.cli.sparkplug_nodes import nodes, rebirth
 from gateway.cli.sparkplug_simulate import simulate
+from gateway.cli.sparkplug_watch import watch
+from gateway.cli.terminal import metric_value, shown, time_of
 from sparkplug.model import Payload, PayloadError
 from sparkplug.payload import decode
 from sparkplug.plain import plain
@@ -19,9 +21,10 @@ from sparkplug.remarks import remarks
 
 app = typer.Typer(help="Sparkplug B: payloads, and the nodes that send them.", no_args_is_help=True)
 
+app.command()(nodes)
+app.command()(watch)
+app.command()(rebirth)
 app.command()(simulate)
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @app.command("decode")
@@ -48,7 +51,7 @@ def decode_file(
                     names[metric.alias] = metric.name
     payload = _decoded(file, hexadecimal, types)
     for remark in remarks(payload):
-        typer.echo(f"forebay: {file}: {_shown(remark)}", err=True)
+        typer.echo(f"forebay: {file}: {shown(remark)}", err=True)
     for metric in payload.metrics:
         if metric.name is None and metric.alias is not None:
             metric.name = names.get(metric.alias)
@@ -72,14 +75,14 @@ def _decoded(file: Path, hexadecimal: bool, types: dict[int | str, int]) -> Payl
     try:
         return decode(data, types=types)
     except PayloadError as error:
-        raise UsageError(f"{file}: {_shown(str(error))}") from None
+        raise UsageError(f"{file}: {shown(str(error))}") from None
 
 
 def _print(payload: Payload) -> None:
-    head = [f"{len(payload.metrics)} metrics", _time(payload.timestamp)]
+    head = [f"{len(payload.metrics)} metrics", time_of(payload.timestamp)]
     head.insert(0, "no seq" if payload.seq is None else f"seq {payload.seq}")
     if payload.uuid is not None:
-        head.append(f"uuid {_shown(payload.uuid)}")
+        head.append(f"uuid {shown(payload.uuid)}")
     if payload.body is not None:
         head.append(f"body of {len(payload.body)} bytes")
     typer.echo(", ".join(head))
@@ -92,33 +95,11 @@ def _print(payload: Payload) -> None:
         flags = [name.removeprefix("is_") for name in ("is_historical", "is_transient") if name in metric]
         flags += [name for name in ("metadata", "properties") if name in metric]
         table.add_row(
-            _shown(metric.get("name", "-")),
+            shown(metric.get("name", "-")),
             metric.get("alias", "-"),
             str(metric.get("datatype", "-")),
-            _value(metric),
-            _time(metric.get("timestamp")),
+            metric_value(metric),
+            time_of(metric.get("timestamp")),
             " ".join(flags),
         )
     Console(highlight=False, markup=False).print(table)
-
-
-def _value(metric: dict[str, Any]) -> str:
-    value = metric.get("value")
-    if value is None:
-        return "null"
-    return _shown(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def _time(ms: int | None) -> str:
-    """UTC, or the number where the calendar ends."""
-    if ms is None:
-        return "no time"
-    try:
-        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return str(ms)
-
-
-def _shown(text: str) -> str:
-    """Without anything that a terminal would act on."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

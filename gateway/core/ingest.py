@@ -140,7 +140,7 @@ def arrive(core: Core, c: Client | None, source: Source, payload: bytes, qos: i6
     if kind == NBIRTH:
         verdict = on_birth(core, c, source, now)
     else:
-        verdict = on_data(core, source, now)
+        verdict = on_data(core, c, source, now)
     if verdict == LATE:
         source.late += 1
     else:
@@ -210,6 +210,7 @@ def on_birth(core: Core, c: Client | None, source: Source, now: i64) -> i64:
             old.nodes.remove(node)
         c.nodes.append(node)
     node.client = c
+    node.speaker = None
     node.born = True
     node.epoch += 1
     node.bd_seq = scan.bd_seq
@@ -224,13 +225,14 @@ def on_birth(core: Core, c: Client | None, source: Source, now: i64) -> i64:
     return LIVE
 
 
-def on_data(core: Core, source: Source, now: i64) -> i64:
+def on_data(core: Core, c: Client | None, source: Source, now: i64) -> i64:
     """All but NBIRTH and NDEATH."""
     node = source.node
     scan = core.nodes.scan
     if not node.born or node.client is None:
         if not node.early:
             node.early = True
+            node.speaker = c
             tell(core, EARLY, node, source, now, scan.seq, 0)
         return LATE
     time = scan.timestamp

@@ -46,6 +46,7 @@ class Node:
         self.edge = edge
         self.key = group + "/" + edge
         self.client: Client | None = None  # the connection that gave the birth, while it stands
+        self.speaker: Client | None = None  # the one whose data came without a birth
         self.born: bool = False
         self.epoch: i64 = 0  # counts the births in force
         self.expected: i64 = -1  # the next sequence number, -1 = any

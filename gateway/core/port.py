@@ -46,6 +46,16 @@ class BridgePort:
             core.lazy(now)
         return fanout.deliver_all(core, route, m, None, False, now)
 
+    def listens(self, node: Node, topic: str) -> bool:
+        """Whether the connection that speaks for the node subscribes to this topic."""
+        c = node.client if node.client is not None else node.speaker
+        if c is None or c.session is None:
+            return False
+        for t in route_of(self._core, topic).targets:
+            if t.owner is c.session:
+                return True
+        return False
+
     def set_utc(self, utc_ms: int, exact: bool, now: int) -> None:
         """What the wall clock shows now, and whether it is synchronised."""
         nodes = self._core.nodes

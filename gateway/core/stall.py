@@ -67,6 +67,7 @@ def take_batch(core: Core, now: i64) -> Batch | None:
 
 def put_off(core: Core, open: Commit, now: i64) -> None:
     """The store did not take this commit with its messages: now it goes without them."""
+    core.stall_at = now + RETRY_MS
     take_back(core, open)
     hand_on(core, open, core.commit)
     for sid, row in open.cursors.items():
@@ -78,7 +79,6 @@ def put_off(core: Core, open: Commit, now: i64) -> None:
             state.awaiting = []
             state.sent = []
             open.cursors[sid] = pack_state(state)
-    core.stall_at = now + RETRY_MS
     left_out(core)
 
 
@@ -139,6 +139,8 @@ def hand_on(core: Core, open: Commit, fresh: Commit) -> None:
     fresh.urgent = True
     hand_on_rows(open.retained, fresh.retained)
     hand_on_rows(open.bridge, fresh.bridge)
+    if (fresh.retained or fresh.bridge) and not fresh.lazy_at:
+        fresh.lazy_at = core.stall_at
     if open.messages:  # of a will that is among them: it and the end of its waiting are one transaction
         for client_id, will in list(open.wills.items()):
             if will is None:
