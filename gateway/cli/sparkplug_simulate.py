@@ -30,6 +30,7 @@ from sparkplug.node import EdgeNode
 from sparkplug.topic import NodeId, TopicError, check_id
 
 _LEAVE_S: Final = 5.0
+_LAG_S: Final = 1.0  # what it is late by is made up for, up to this
 _PAUSE_S: Final = (0.1, 5.0)  # between attempts to connect, the first and the longest
 _KINDS: Final = (DataType.Int64, DataType.Double, DataType.Int32, DataType.Boolean, DataType.String)
 
@@ -185,7 +186,7 @@ class _Node:
         for i, source in enumerate(self._sources):
             if self._due[i] > now or (self._plan.count is not None and self._counts[i] >= self._plan.count):
                 continue
-            self._due[i] = max(self._due[i] + self._plan.interval_s, now)
+            self._due[i] = max(self._due[i] + self._plan.interval_s, now - _LAG_S)
             self._counts[i] += 1
             values = {name: _value(j, self._counts[i]) for j, name in enumerate(self._names)}
             self._outbox.extend(self.machine.write(source, values, _now()))

@@ -249,6 +249,25 @@ def test_too_many_items_are_refused_at_once() -> None:
     assert len(decode(raw, items_max=ITEMS_MAX + 1).metrics) == ITEMS_MAX + 1
 
 
+def test_items_are_counted_wherever_they_are() -> None:
+    properties = Pb.PropertySet(keys=["a", "b"], values=[Pb.PropertyValue(type=3, int_value=1)] * 2)
+    parameters = [Pb.Template.Parameter(name="p")] * 2
+    members = [Pb.Metric(name="m")] * 2
+    rows = [Pb.DataSet.Row(elements=[Pb.DataSet.DataSetValue()])] * 2
+    for metric in (
+        Pb.Metric(name="m", properties=properties),
+        Pb.Metric(name="m", datatype=19, template_value=Pb.Template(parameters=parameters)),
+        Pb.Metric(name="m", datatype=19, template_value=Pb.Template(metrics=members)),
+        Pb.Metric(name="m", datatype=16, dataset_value=Pb.DataSet(columns=["c"], types=[3], rows=rows)),
+        Pb.Metric(name="m", datatype=DataType.Int8Array, bytes_value=bytes(2 * 64)),
+        Pb.Metric(name="m", datatype=DataType.BooleanArray, bytes_value=b"\x60\0\0\0" + bytes(12)),
+    ):
+        raw = Pb(metrics=[metric]).SerializeToString()
+        decode(raw, items_max=3)
+        with pytest.raises(PayloadError, match="too many"):
+            decode(raw, items_max=2)
+
+
 @pytest.mark.parametrize("seq", [-1, 256, True, "1", 1.0])
 def test_seq_is_written_in_its_range_only(seq: Any) -> None:
     with pytest.raises(PayloadError, match="seq must be"):

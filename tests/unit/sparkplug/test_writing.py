@@ -102,6 +102,11 @@ def test_no_value_is_a_null() -> None:
     assert (metric.value, metric.is_null) == (None, True)
 
 
+def test_a_cell_without_a_value_is_a_null() -> None:
+    metric = dataset(["a", "b"], [3, 12], [[None, "x"], [1, None]])
+    assert decode(encode(Payload(metrics=[metric]))).metrics == [metric]
+
+
 def test_nesting_is_bounded_on_the_way_out_too() -> None:
     inner = Metric("m", datatype=3, value=1)
     for _ in range(NESTING_MAX):
