@@ -105,7 +105,7 @@ class EdgeNode:
 
     def define(self, device: str | None, metric: Metric, now: int) -> list[Action]:
         """One more metric, which takes a new birth [tck-id-topics-nbirth-metric-reqs]. Raises ValueError."""
-        source = self._source(device)
+        source = self.source(device)
         self._define(source, [metric])
         if self.phase is not Phase.BORN or not source.online:
             return []
@@ -119,7 +119,7 @@ class EdgeNode:
         Values that cannot be sent now are sent later as historical; one older than the latest is historical too.
         Raises KeyError for an unknown device or metric, PayloadError for a value that its datatype does not hold.
         """
-        source = self._source(device)
+        source = self.source(device)
         changed = []
         for name, value in values.items():
             known = source.metrics[name]
@@ -194,7 +194,7 @@ class EdgeNode:
         if self.phase is not Phase.BORN:
             return []
         for device, waiting in self._backlogs.items():
-            source = self._source(device)
+            source = self.source(device)
             if source.online and waiting:
                 batch = [waiting.popleft() for _ in range(min(len(waiting), _BATCH))]
                 return [self._data(source, batch, now)]
@@ -202,7 +202,7 @@ class EdgeNode:
 
     # Inside
 
-    def _source(self, device: str | None) -> Source:
+    def source(self, device: str | None) -> Source:
         return self._node if device is None else self.devices[device]
 
     def _define(self, source: Source, metrics: Iterable[Metric]) -> None:

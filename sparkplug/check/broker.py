@@ -17,39 +17,62 @@ _PLAIN: Final = tuple(f"conformance-mqtt-{what}" for what in ("qos0", "qos1", "w
 
 
 @final
+class _Kept:
+    """What a topic should hold, and what it held until a moment ago: a delivery may have been on its way."""
+
+    __slots__ = ("_at", "_before", "_now")
+
+    def __init__(self) -> None:
+        self._now: bytes | None = None
+        self._before: list[bytes] = []
+        self._at = 0  # when it was set
+
+    def set(self, payload: bytes, at: int, grace_ms: int) -> None:
+        if at > self._at + grace_ms:
+            self._before.clear()
+        if self._now is not None:
+            self._before = [*self._before[-8:], self._now]
+        self._now, self._at = payload, at
+
+    def holds(self, payload: bytes, at: int, grace_ms: int) -> bool:
+        return payload == self._now or (at <= self._at + grace_ms and payload in self._before)
+
+
+@final
 class BrokerWatch:
     """One server, judged by what goes in and what comes out."""
 
-    def __init__(self, verdicts: Verdicts) -> None:
+    def __init__(self, verdicts: Verdicts, grace_ms: int) -> None:
         self._verdicts = verdicts
+        self._grace_ms = grace_ms
         self._recent: OrderedDict[tuple[str, bytes], int] = OrderedDict()  # what was published, and at which QoS
-        self._retained: dict[str, bytes] = {}
-        self._births: dict[str, bytes] = {}
+        self._retained: dict[str, _Kept] = {}
+        self._births: dict[str, _Kept] = {}
         self._wills: list[Publish] = []
 
-    def on_published(self, message: Publish) -> None:
+    def on_published(self, message: Publish, at: int) -> None:
         self._recent[message.topic, message.payload] = message.qos
         self._recent.move_to_end((message.topic, message.payload))
         if len(self._recent) > _RECENT_MAX:
             self._recent.popitem(last=False)
-        self._keep(message)
+        self._keep(message, at)
         if certificate(message.topic, message.payload) is not None:
-            self._births[message.topic] = message.payload
+            self._births.setdefault(message.topic, _Kept()).set(message.payload, at, self._grace_ms)
 
-    def on_will(self, will: Publish) -> None:
+    def on_will(self, will: Publish, at: int) -> None:
         """A client is gone in a way that has its will published."""
         self._wills.append(will)
-        self._keep(will)
+        self._keep(will, at)
 
-    def _keep(self, message: Publish) -> None:
+    def _keep(self, message: Publish, at: int) -> None:
         if message.retain:
-            self._retained[message.topic] = message.payload
+            self._retained.setdefault(message.topic, _Kept()).set(message.payload, at, self._grace_ms)
 
     def on_delivered(self, message: Publish, at: int) -> None:
         verdicts = self._verdicts
         birth = original(message.topic)
         if birth is not None:
-            self._on_certificate(birth, message)
+            self._on_certificate(birth, message, at)
             return
         qos = self._recent.get((message.topic, message.payload))
         if qos is not None:
@@ -62,8 +85,9 @@ class BrokerWatch:
         elif not self._on_will_delivered(message, at) and message.topic not in self._retained:
             return  # of before the watching began
         if message.retain:
-            kept = self._retained.get(message.topic) == message.payload
-            verdicts.expect(kept, f"{message.topic}: not the retained message", "conformance-mqtt-retained")
+            kept = self._retained.get(message.topic)
+            good = kept is not None and kept.holds(message.payload, at, self._grace_ms)
+            verdicts.expect(good, f"{message.topic}: not the retained message", "conformance-mqtt-retained")
 
     def _on_will_delivered(self, message: Publish, at: int) -> bool:
         for will in self._wills:
@@ -88,12 +112,12 @@ class BrokerWatch:
         self._verdicts.expect(now, why, f"{_AWARE}-ndeath-timestamp")
         return True
 
-    def _on_certificate(self, birth: str, message: Publish) -> None:
+    def _on_certificate(self, birth: str, message: Publish, at: int) -> None:
         latest = self._births.get(birth)
         if latest is None:
             return
         verdicts, kind = self._verdicts, birth.split("/")[2].lower()
-        good = message.payload == latest
+        good = latest.holds(message.payload, at, self._grace_ms)
         verdicts.expect(
             good, f"{message.topic}: not the latest birth", f"{_AWARE}-store", f"{_AWARE}-{kind}-mqtt-topic"
         )

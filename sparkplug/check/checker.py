@@ -88,7 +88,7 @@ class Checker:
         return self._hosts[key]
 
     def _broker(self, server: str) -> BrokerWatch:
-        return self._brokers.setdefault(server, BrokerWatch(self._verdicts))
+        return self._brokers.setdefault(server, BrokerWatch(self._verdicts, self._grace_ms))
 
     def _check_case(self, name: str) -> None:
         same = self._ids.setdefault(name.casefold(), name) == name
@@ -126,11 +126,11 @@ class Checker:
             host.on_disconnected(seen)
         will = self._wills.pop((seen.client, seen.server), None)
         if will is not None and seen.reason in (None, _WITH_WILL):
-            self._broker(seen.server).on_will(will)
+            self._broker(seen.server).on_will(will, seen.at)
 
     def _on_published(self, seen: Published) -> None:
         message = seen.message
-        self._broker(seen.server).on_published(message)
+        self._broker(seen.server).on_published(message, seen.at)
         if not is_ours(message.topic):
             return
         check_topic(self._verdicts, message.topic)

@@ -239,27 +239,35 @@ class HostWatch:
         if topic.type is MessageType.NDEATH:
             self._dead[id] = at
             self._orders.pop(id, None)
+            self._forget_devices(id)
             return
         if topic.type is MessageType.NBIRTH:
             self._dead.pop(id, None)
             self._orders[id] = _Order(message.seq)
+            self._forget_devices(id)
             return
-        if topic.type is MessageType.DDEATH and topic.device is not None:
-            self._dead_devices[id, topic.device] = message.timestamp
         order = self._orders.get(id)
         if order is None or not message.HasField("seq") or message.seq >= SEQ_COUNT:
             return
         seq = message.seq
+        ahead = (seq - order.next) % SEQ_COUNT
+        if ahead >= SEQ_COUNT // 2 and seq not in order.missing:
+            return  # a repetition
+        if topic.device is not None:
+            self._dead_devices.pop((id, topic.device), None)
+            if topic.type is MessageType.DDEATH:
+                self._dead_devices[id, topic.device] = message.timestamp
         if seq in order.missing:
             order.missing.discard(seq)
             if not order.missing and not order.asked:
                 self._verdicts.met(f"{_REORDER}-start", f"{_REORDER}-success")
             return
-        ahead = (seq - order.next) % SEQ_COUNT
-        if ahead >= SEQ_COUNT // 2:
-            return  # a repetition
         order.missing.update((order.next + step) % SEQ_COUNT for step in range(ahead))
         order.next = (seq + 1) % SEQ_COUNT
+
+    def _forget_devices(self, id: NodeId) -> None:
+        for key in [key for key in self._dead_devices if key[0] == id]:
+            del self._dead_devices[key]
 
     def on_marked(self, seen: Marked) -> None:
         """It took somebody for gone."""
