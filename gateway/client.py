@@ -116,6 +116,7 @@ class Link:
     ) -> None:
         self.where = f"{host}:{port}"
         self.lost = asyncio.Event()
+        self.qos = 0  # of the message that is being delivered
         self._address = (host, port)
         self._tls = tls
         self._expiry_s = expiry_s
@@ -248,12 +249,20 @@ class Link:
         else:
             message.done.set_result(0)
 
-    async def subscribe(self, filters: Sequence[str], qos: int, *, again: bool = False) -> None:
-        """Subscribe; ``again`` asks for no retained messages. Raises LostError or RefusedError."""
+    async def subscribe(
+        self, filters: Sequence[str], qos: int, *, again: bool = False, as_published: bool = False
+    ) -> None:
+        """Subscribe; ``again`` asks for no retained messages, ``as_published`` for the retain flag as it was sent.
+
+        Raises LostError or RefusedError.
+        """
         handling = 1 if again else 0
         self._client.subscriptions.clear()
         mid = self._client.subscribe(
-            [gmqtt.Subscription(name, qos=qos, retain_handling_options=handling) for name in filters]
+            [
+                gmqtt.Subscription(name, qos=qos, retain_as_published=as_published, retain_handling_options=handling)
+                for name in filters
+            ]
         )
         answer: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
         self._subacks[mid] = answer
@@ -310,6 +319,7 @@ class Link:
         self, client: gmqtt.Client, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
     ) -> int:
         assert self._deliver is not None
+        self.qos = qos
         if not self._deliver(topic, payload, bool(properties["retain"])):
             # gmqtt acknowledges when this coroutine ends, whatever ends it: so it does not end.
             await self._never.wait()

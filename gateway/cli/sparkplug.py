@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.cli.options import UsageError
+from gateway.cli.sparkplug_check import check
 from gateway.cli.sparkplug_nodes import nodes, rebirth
 from gateway.cli.sparkplug_simulate import simulate
 from gateway.cli.sparkplug_watch import watch
@@ -25,6 +26,7 @@ app.command()(nodes)
 app.command()(watch)
 app.command()(rebirth)
 app.command()(simulate)
+app.command()(check)
 
 
 @app.command("decode")

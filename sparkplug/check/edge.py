@@ -179,7 +179,9 @@ class EdgeWatch:
         found = read(message.payload)
         if found is None or message.topic.split("/")[2] != MessageType.NCMD:
             return
-        if self._born and any(metric.name == REBIRTH and metric.boolean_value for metric in found.metrics):
+        if (self._born or self.client is None) and any(
+            metric.name == REBIRTH and metric.boolean_value for metric in found.metrics
+        ):
             self._rebirth_at = at
 
     # What it says
