@@ -15,6 +15,7 @@ from sparkplug.source import Source, bd_seq_of, name_fault, update
 from sparkplug.topic import MessageType, NodeId, Topic
 
 _EARLY_MAX: Final = 256  # messages kept until the birth that they belong to
+_DEATHS: Final = 8  # how many deaths are remembered: births on their way may be overtaken by more than one
 _ANSWER_MS: Final = 30_000  # a node whose death is in doubt must show itself within that time
 
 
@@ -43,7 +44,7 @@ class NodeView:
         self._birth_at = 0
         self._before: dict[str | None, Source] = {}  # as the birth before named things, for what comes late
         self._before_at = 0
-        self._dead_bd: int | None = None  # bdSeq of the death that ended the last session
+        self._dead: deque[int | None] = deque(maxlen=_DEATHS)  # bdSeqs of deaths without a birth since
         self._suspect: int | None = None  # digest of a birth that was not believed
         self._early: deque[_Raw] = deque()
         self._early_since: int | None = None
@@ -87,7 +88,6 @@ class NodeView:
     def link_lost(self, now: int) -> list[Action]:
         """The host lost its own connection: nothing is known of the node until its next birth."""
         actions = self._go_offline(now)
-        self._dead_bd = None
         actions += [self._late(raw) for raw in self._early]
         self._early.clear()
         self._early_since = None
@@ -111,7 +111,9 @@ class NodeView:
         actions = self._drop_devices(now)
         again = [*self.order.begin(seq, payload.timestamp, digest), *self._early]
         self._early.clear()
-        self._early_since = self._doubt_since = self._dead_bd = self._suspect = None
+        self._early_since = self._doubt_since = self._suspect = None
+        while bd_seq in self._dead:
+            self._dead.remove(bd_seq)
         self.asked = self.wants_rebirth = False
         self.answered = True
         self._before, self._before_at = {None: self.node}, self._birth_at
@@ -134,7 +136,7 @@ class NodeView:
             reason = "a repetition of the last birth"
         elif at < self._birth_at:
             reason = "an older birth than the last one"
-        elif bd_seq is not None and bd_seq == self._dead_bd:
+        elif bd_seq is not None and bd_seq in self._dead:
             reason = f"the death with bdSeq {bd_seq} came before this birth"
         else:
             return None
@@ -146,6 +148,7 @@ class NodeView:
 
     def _on_death(self, topic: Topic, data: bytes, now: int) -> list[Action]:
         bd_seq = bd_seq_of(decode(data).metrics)
+        self._dead.append(bd_seq)
         if not self.node.online:
             return []  # twice is no fault: an explicit death and the will
         if bd_seq != self.bd_seq and bd_seq is not None and self.bd_seq is not None:
@@ -153,9 +156,7 @@ class NodeView:
             self._doubt_since = now
             self.wants_rebirth = True
             return [Refused(str(topic), f"bdSeq {bd_seq} is not that of the birth in force, {self.bd_seq}")]
-        actions = self._go_offline(now)
-        self._dead_bd = bd_seq
-        return actions
+        return self._go_offline(now)
 
     def _go_offline(self, now: int) -> list[Action]:
         if not self.node.online:

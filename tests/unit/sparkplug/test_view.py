@@ -259,6 +259,13 @@ def test_a_birth_after_its_own_death_is_believed_when_it_answers_a_request() -> 
     assert not seen.view.asked
 
 
+def test_a_birth_that_its_death_overtook_is_not_believed() -> None:
+    seen = Seen(nbirth(T0, bd_seq=0), ndeath(0), ndeath(1), ndeath(0))
+    assert "bdSeq 1" in refused(seen.get(nbirth(T0 + 10, bd_seq=1)))
+    seen.get(nbirth(T0 + 20, bd_seq=2))
+    assert seen.view.online
+
+
 def test_the_birth_of_a_dead_session_does_not_come_back() -> None:
     seen = Seen(nbirth(T0, bd_seq=3), ndeath(3))
     seen.view.asked = True
