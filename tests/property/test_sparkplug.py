@@ -148,7 +148,7 @@ class Links(RuleBasedStateMachine):
                     found.append(f"{node.id}/{device}: online is {source.online}")
                 elif seen is not None and source.online:
                     found += [
-                        f"{node.id}/{device}: {name} is {metric.value}, not {seen.metrics[name].value}"
+                        f"{node.id}/{device}: {name} is {metric.value!r}, not {seen.metrics[name].value!r}"
                         for name, metric in source.metrics.items()
                         if seen.metrics[name].value != metric.value
                     ]
