@@ -13,12 +13,16 @@ from sparkplug.datatypes import text
 from sparkplug.model import Payload, PayloadError
 from sparkplug.reading import TOO_MANY, Reader, parse
 from sparkplug.sparkplug_b_pb2 import Payload as Pb
-from sparkplug.writing import Writer, keep, number, string
+from sparkplug.writing import Writer, number, put_back, string
 
-ITEMS_MAX: Final = 50_000
-"""How many metrics, properties, parameters and cells a payload may hold, unless the caller allows more."""
+ITEMS_MAX: Final = 30_000
+"""How many metrics, properties, parameters and cells a payload may hold, unless the caller allows more.
+
+A mebibyte of metrics with names holds fewer.
+"""
 
 SEQ_MAX: Final = 255
+_LARGE_BYTES: Final = 131_072
 
 _NO_TYPES: Final[Mapping[int | str, int]] = {}
 
@@ -39,21 +43,27 @@ def decode(data: bytes, *, types: Types | None = None, items_max: int = ITEMS_MA
     message = parse(data)
     if len(message.metrics) > items_max:
         raise PayloadError(TOO_MANY)
-    # What serialises to the same bytes without them holds no unknown fields: to look into each message would be slow.
+    types, metrics = types or _NO_TYPES, None
+    if len(data) > _LARGE_BYTES:  # what is refused is refused before anything else is done with all of it
+        metrics = Reader(None, items_max, False).metrics(message.metrics, types)
+    # To look for unknown fields in each message would be slow: does it serialise to fewer bytes without them?
     message.DiscardUnknownFields()
-    canonical = message.SerializeToString() == data
+    known = message.SerializeToString()
+    canonical, keep = known == data, False
     if not canonical:
         message.ParseFromString(data)
-    reader = Reader(data, items_max, canonical)
-    metrics = message.metrics
+        keep = len(message.SerializeToString()) != len(known)
+    reader = Reader(data if canonical else None, items_max, keep)
+    if metrics is None or keep:
+        metrics = reader.metrics(message.metrics, types)
     timestamp, seq = message.timestamp, message.seq
     return Payload(
         timestamp if timestamp or message.HasField("timestamp") else None,
-        reader.metrics(metrics, len(metrics), types or _NO_TYPES),
+        metrics,
         seq if seq or message.HasField("seq") else None,
         text(message.uuid) if message.HasField("uuid") else None,
         message.body if message.HasField("body") else None,
-        reader.unknown(message) if not canonical else b"",
+        reader.unknown(message) if keep else b"",
     )
 
 
@@ -86,6 +96,6 @@ def encode(payload: Payload, *, uint32_as_long: bool = False, with_datatypes: bo
     writer = Writer(uint32_as_long)
     for metric in payload.metrics:
         writer.metric(message.metrics.add(), metric, with_datatypes)
-    keep(message, payload.unknown)
+    put_back(message, payload.unknown)
     data: bytes = message.SerializeToString()
     return data

@@ -5,7 +5,7 @@ field that has a value other than its default is there; only a default needs to 
 that where the tag of such a field, which the bytes of a canonical payload would show, is nowhere in them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
@@ -73,8 +73,8 @@ def parse(data: bytes) -> Pb:
 class Reader:
     """One decoding: what is left of its budget, and what does not occur in these bytes and need not be looked for.
 
-    ``canonical``: the bytes are those that protobuf makes of the message, so they hold no fields that the schema does
-    not know; otherwise such fields are looked for and kept.
+    ``canonical``: the bytes, if they are those that protobuf makes of the message. ``keep``: there are fields that the
+    schema does not know, somewhere.
     """
 
     __slots__ = (
@@ -88,16 +88,17 @@ class Reader:
         "_zero_times",
     )
 
-    def __init__(self, data: bytes, items_max: int, canonical: bool) -> None:
+    def __init__(self, canonical: bytes | None, items_max: int, keep: bool) -> None:
         self._items = items_max
-        self._keep = not canonical
+        self._keep = keep
         # what a name of no bytes, an alias of 0, a timestamp of 0 and flags that are true look like; then two tags
-        self._empty_names = not canonical or b"\x0a\0" in data
-        self._zero_aliases = not canonical or b"\x10\0" in data
-        self._zero_times = not canonical or b"\x18\0" in data
-        self._flags = not canonical or b"\x28\1" in data or b"\x30\1" in data or b"\x38\1" in data
-        self._metadata_there = not canonical or b"\x42" in data
-        self._properties_there = not canonical or b"\x4a" in data
+        data = b"\x0a\0\x10\0\x18\0\x28\1\x42\x4a" if canonical is None else canonical
+        self._empty_names = b"\x0a\0" in data
+        self._zero_aliases = b"\x10\0" in data
+        self._zero_times = b"\x18\0" in data
+        self._flags = b"\x28\1" in data or b"\x30\1" in data or b"\x38\1" in data
+        self._metadata_there = b"\x42" in data
+        self._properties_there = b"\x4a" in data
 
     def _spend(self, items: int) -> None:
         self._items -= items
@@ -114,9 +115,9 @@ class Reader:
             rest.ClearField(descriptor.name)
         return rest.SerializeToString()
 
-    def metrics(self, raw: Iterable[Any], count: int, types: Mapping[Any, int], depth: int = 0) -> list[Metric]:
+    def metrics(self, raw: Any, types: Mapping[Any, int], depth: int = 0) -> list[Metric]:
         """The metrics of a payload or a template; ``types`` gives the datatype, by alias or name, of those without."""
-        self._spend(count)
+        self._spend(len(raw))
         empty_names, zero_aliases, zero_times = self._empty_names, self._zero_aliases, self._zero_times
         flags, keep = self._flags, self._keep
         metadata_there, properties_there = self._metadata_there, self._properties_there
@@ -277,10 +278,9 @@ class Reader:
     def _template(self, message: Any, depth: int) -> Template:
         if depth > NESTING_MAX:
             raise PayloadError(f"templates are nested deeper than {NESTING_MAX}")
-        members = message.metrics
         return Template(
             text(message.version) if message.HasField("version") else None,
-            self.metrics(members, len(members), {}, depth),
+            self.metrics(message.metrics, {}, depth),
             self._parameters(message.parameters),
             text(message.template_ref) if message.HasField("template_ref") else None,
             message.is_definition,

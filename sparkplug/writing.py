@@ -107,7 +107,7 @@ class Writer:
             self._value(message, metric, depth)
         elif metric.is_null or not metric.unknown:
             message.is_null = True
-        keep(message, metric.unknown)
+        put_back(message, metric.unknown)
 
     def _value(self, message: Any, metric: Metric, depth: int) -> None:
         value, datatype = metric.value, metric.datatype
@@ -153,7 +153,7 @@ class Writer:
             if (value := getattr(metadata, name)) is not None:
                 setattr(message, name, string(value, f"{name} of the metadata"))
         message.SetInParent()
-        keep(message, metadata.unknown)
+        put_back(message, metadata.unknown)
 
     def _properties(self, message: Any, properties: PropertySet, depth: int) -> None:
         if not isinstance(properties, PropertySet):
@@ -167,7 +167,7 @@ class Writer:
                 self._property(message.values.add(), key, value, depth)
             except PayloadError as error:
                 raise error.within(f"property {key!r}") from None
-        keep(message, properties.unknown)
+        put_back(message, properties.unknown)
 
     def _property(self, message: Any, key: str, entry: PropertyValue, depth: int) -> None:
         datatype, value = entry.type, entry.value
@@ -187,7 +187,7 @@ class Writer:
                 self._properties(message.propertysets_value.propertyset.add(), each, depth + 1)
         else:
             self._basic(message, value, datatype, _PROPERTY_NAMES.get(entry.wire))
-        keep(message, entry.unknown)
+        put_back(message, entry.unknown)
 
     def _basic(self, message: Any, value: object, datatype: int, field: str | None) -> None:
         """Into a cell, a parameter or a property."""
@@ -222,7 +222,7 @@ class Writer:
                     self._scalar(cell, value, datatype)
                 except PayloadError as error:
                     raise error.within(f"row {index}, column {column!r}") from None
-        keep(message, dataset.unknown)
+        put_back(message, dataset.unknown)
 
     def _template(self, message: Any, template: Template, depth: int) -> None:
         if depth > NESTING_MAX:
@@ -243,17 +243,17 @@ class Writer:
                 self._parameter(message.parameters.add(), parameter)
             except PayloadError as error:
                 raise error.within(f"parameter {parameter.name!r}") from None
-        keep(message, template.unknown)
+        put_back(message, template.unknown)
 
     def _parameter(self, message: Any, parameter: Parameter) -> None:
         message.name = string(parameter.name, "the name")
         self._datatype(message, "type", parameter.type)
         if parameter.value is not None:
             self._basic(message, parameter.value, parameter.type, _PARAMETER_NAMES.get(parameter.wire))
-        keep(message, parameter.unknown)
+        put_back(message, parameter.unknown)
 
 
-def keep(message: Any, unknown: bytes) -> None:
+def put_back(message: Any, unknown: bytes) -> None:
     """Puts back fields that the schema does not know."""
     if not unknown:
         return

@@ -5,8 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 EXPECT = os.environ.get("FOREBAY_EXPECT", "")
+
+# A busy machine is no finding.
+settings.register_profile("forebay", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("forebay")
 
 
 def _is_compiled(name: str) -> bool:

@@ -228,6 +228,22 @@ def test_unknown_fields_are_kept_wherever_an_object_holds_them() -> None:
     assert encode(decode(data)) == data
 
 
+@pytest.mark.parametrize("extra", ["", "c23e03616263"])
+@pytest.mark.parametrize("count", [3, 6000])
+def test_large_payloads_and_other_orders_of_fields_say_the_same(count: int, extra: str) -> None:
+    last = Pb.Metric(name="last", datatype=3, int_value=0)
+    last.MergeFromString(bytes.fromhex(extra))
+    metrics = [*(Pb.Metric(name=f"a long name {i}", datatype=10, double_value=i) for i in range(count)), last]
+    raw = Pb(metrics=metrics, seq=0).SerializeToString()
+    assert raw[-2:] == b"\x18\0"
+    for data in (raw, raw[-2:] + raw[:-2]):
+        payload = decode(data)
+        assert payload.seq == 0
+        assert [metric.value for metric in payload.metrics] == [*map(float, range(count)), 0]
+        assert payload.metrics[-1].unknown.hex() == extra
+        assert encode(payload) == raw
+
+
 def test_extension_values_are_kept() -> None:
     holder = Pb.Metric(name="x", alias=1)
     holder.extension_value.MergeFromString(bytes.fromhex("0a0161"))
