@@ -4,13 +4,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from sparkplug.datatypes import DataType
-from sparkplug.model import Metric, Payload
+from sparkplug.model import DataSet, Metric, Parameter, Payload, PropertySet, PropertyValue, Template
 from sparkplug.payload import encode
 from sparkplug.source import BD_SEQ, REBIRTH
 from sparkplug.topic import NodeId
 
 ID: Final = NodeId("g", "e")
 T0: Final = 1_700_000_000_000
+
+# What one recording cannot decide (ids that are unique everywhere), and what is a matter of settings.
+UNDECIDED: Final = {
+    "tck-id-intro-edge-node-id-uniqueness",
+    "tck-id-payloads-nbirth-edge-node-descriptor",
+    "tck-id-topic-structure-namespace-unique-device-id",
+    "tck-id-operational-behavior-host-application-host-id",
+    "tck-id-operational-behavior-host-reordering-param",
+}
 
 Message = tuple[str, bytes]
 """Topic and payload."""
@@ -59,3 +68,25 @@ def ddeath(at: int, seq: int, device: str = "d") -> Message:
 def ndeath(bd_seq: int | None = 0, id: NodeId = ID) -> Message:
     metrics = [] if bd_seq is None else [Metric(BD_SEQ, None, None, DataType.Int64, bd_seq)]
     return topic("NDEATH", id=id), encode(Payload(None, metrics))
+
+
+def rich_metrics() -> list[Metric]:
+    """One of each structure that has requirements of its own."""
+    members = [Metric("x", datatype=DataType.Int32, value=1), Metric("y", datatype=DataType.Double, value=0.5)]
+    size = Parameter("size", DataType.Int32, 4)
+    properties = PropertySet(
+        {
+            "Quality": PropertyValue(DataType.Int32, 192),
+            "unit": PropertyValue(DataType.String, "mm"),
+            "more": PropertyValue(DataType.PropertySet, PropertySet({"a": PropertyValue(DataType.Boolean, True)})),
+            "list": PropertyValue(DataType.PropertySetList, [PropertySet({})]),
+        }
+    )
+    table = DataSet(["a", "b"], [DataType.Int32, DataType.String], [[1, "x"], [2, None]])
+    return [
+        Metric("Axis", datatype=DataType.Template, value=Template("1", members, [size], None, True)),
+        Metric("axis 1", datatype=DataType.Template, value=Template("1", members, [size], "Axis")),
+        Metric("speed", datatype=DataType.Int32, value=1, properties=properties),
+        Metric("empty", datatype=DataType.String, value=None),
+        Metric("table", datatype=DataType.DataSet, value=table),
+    ]

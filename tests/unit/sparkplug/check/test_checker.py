@@ -9,44 +9,14 @@ from sparkplug.check.observed import Published
 from sparkplug.check.verdicts import Finding, Outcome
 from sparkplug.datatypes import DataType
 from sparkplug.host import Host
-from sparkplug.model import DataSet, Metric, Parameter, PropertySet, PropertyValue, Template
+from sparkplug.model import Metric, Template
 from sparkplug.node import EdgeNode
 from sparkplug.state import State
 from sparkplug.topic import NodeId
 from tests.sparkplug_net import Net, Peer, Server, Watcher
+from tests.sparkplug_rig import UNDECIDED, rich_metrics
 
 N1, N2 = NodeId("g", "n1"), NodeId("g", "n2")
-
-# What one recording cannot decide (ids that are unique everywhere), and what is a matter of settings.
-UNDECIDED = {
-    "tck-id-intro-edge-node-id-uniqueness",
-    "tck-id-payloads-nbirth-edge-node-descriptor",
-    "tck-id-topic-structure-namespace-unique-device-id",
-    "tck-id-operational-behavior-host-application-host-id",
-    "tck-id-operational-behavior-host-reordering-param",
-}
-
-
-def rich_metrics() -> list[Metric]:
-    """One of each structure that has requirements of its own."""
-    members = [Metric("x", datatype=DataType.Int32, value=1), Metric("y", datatype=DataType.Double, value=0.5)]
-    size = Parameter("size", DataType.Int32, 4)
-    properties = PropertySet(
-        {
-            "Quality": PropertyValue(DataType.Int32, 192),
-            "unit": PropertyValue(DataType.String, "mm"),
-            "more": PropertyValue(DataType.PropertySet, PropertySet({"a": PropertyValue(DataType.Boolean, True)})),
-            "list": PropertyValue(DataType.PropertySetList, [PropertySet({})]),
-        }
-    )
-    table = DataSet(["a", "b"], [DataType.Int32, DataType.String], [[1, "x"], [2, None]])
-    return [
-        Metric("Axis", datatype=DataType.Template, value=Template("1", members, [size], None, True)),
-        Metric("axis 1", datatype=DataType.Template, value=Template("1", members, [size], "Axis")),
-        Metric("speed", datatype=DataType.Int32, value=1, properties=properties),
-        Metric("empty", datatype=DataType.String, value=None),
-        Metric("table", datatype=DataType.DataSet, value=table),
-    ]
 
 
 class Plant:
