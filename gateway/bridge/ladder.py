@@ -77,7 +77,8 @@ def stand(profile: Profile | None, facts: NodeFacts | None, probed: Probed | Non
     if step is not Step.DEVICE:
         _advise_keep_alive(profile, facts, advice)
     if source in ("profile", "nothing"):
-        advice.append(Advice(Step.DEVICE, "run the probe: forebay sparkplug probe NODE"))
+        node = facts.node if facts is not None else "GROUP/NODE"
+        advice.append(Advice(Step.DEVICE, f"run the probe: forebay sparkplug probe {node}"))
     return Standing(step, verdict, source, tuple(why), _remains(step, verdict, profile, facts), tuple(advice))
 
 

@@ -138,9 +138,9 @@ class Probes:
         group, _, edge = node.partition("/")
         will = f"spBv1.0/{group}/NDEATH/{edge}".encode()
         core = self._turn.router.core
-        if peer in self._probes or any(w.will_topic == will for w in core.watches):
-            raise CommandError(f"{node} is being probed already")
         watch = Watch(client_id, will)
+        if peer in self._probes or any(_same(watch, other) for other in core.watches):
+            raise CommandError(f"{node} is being probed already")
         probing.watch(core, watch, self._turn.now())
         client = watch.client
         if client is None or client.session is None:
@@ -154,6 +154,16 @@ class Probes:
         probe = self._probes.pop(peer, None)
         if probe is not None:
             probe.undo()
+
+
+def _same(watch: Watch, other: Watch) -> bool:
+    """Whether both are of one client, by name or by what is connected now."""
+    if watch.will_topic == other.will_topic:
+        return True
+    c = other.client
+    return (
+        c is not None and c.session is not None and c.connect is not None and watch.fits(c.session.client_id, c.connect)
+    )
 
 
 def _event(seen: Seen) -> dict[str, Any]:
