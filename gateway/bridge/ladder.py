@@ -40,11 +40,12 @@ class Probed:
 @final
 @dataclasses.dataclass(frozen=True, slots=True)
 class Advice:
-    """What to set on the device; ``ncmd`` where a node command can do it."""
+    """What to do; ``upgrade`` when it sets the QoS of the device, by ``ncmd`` where a node command can."""
 
     to: Step
     text: str
     ncmd: Ncmd | None = None
+    upgrade: bool = False
 
 
 @final
@@ -155,7 +156,7 @@ def _advise_device(
     qos = facts.data_qos() if facts is not None else None
     if qos or verdict == "qos1_no_retry" or (source == "probe" and verdict in RESENT and qos is None):
         return  # it is set already
-    advice.append(Advice(Step.DEVICE, profile.upgrade.text, profile.upgrade.ncmd))
+    advice.append(Advice(Step.DEVICE, profile.upgrade.text, profile.upgrade.ncmd, True))
 
 
 def _advise_native(profile: Profile | None, host_id: str, advice: list[Advice]) -> None:
