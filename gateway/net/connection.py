@@ -225,10 +225,12 @@ class Connection:
             transport.abort()
 
     def replace_transport(self, transport: asyncio.Transport) -> asyncio.Transport | None:
-        """Write to this one from now on; gives back the one before, None when the connection has ended."""
+        """Write to this one alone from now on; gives back the one before, None when the connection has ended."""
         before = self._transport
         if before is not None:
             self._transport = transport
+            self._fd = -1
+            self._unsent = 0
         return before
 
     def _feed_core(self, client: Client, now: int) -> None:

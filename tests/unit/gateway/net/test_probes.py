@@ -71,15 +71,15 @@ class Rig:
         """A connection with its CONNECT sent."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
-        connection = Connection(self.turn, "peer", True)
+        connection = Connection(self.turn, "peer", True, theirs.fileno())
         await asyncio.get_running_loop().connect_accepted_socket(lambda: cast(asyncio.Protocol, connection), theirs)
         device = Device(*await asyncio.open_connection(sock=ours))
         self.devices.append(device)
         device.send(mqtt.connect(client_id, will=will))
         return device
 
-    async def connected(self, client_id: str = "press") -> Device:
-        device = await self.device(client_id)
+    async def connected(self, client_id: str = "press", will: mqtt.Will | None = WILL) -> Device:
+        device = await self.device(client_id, will)
         assert await device.get(4) == b"\x20\x02\0\0"
         return device
 
@@ -195,8 +195,13 @@ async def test_a_refused_device_is_turned_away_until_it_is_admitted(rig: Rig, as
 
 async def test_a_dead_link_takes_all_and_answers_nothing(rig: Rig, asker: Asker) -> None:
     device = await rig.connected()
+    device.send(mqtt.subscribe([("cmd", 0)], 1))
+    assert await device.get(5) == b"\x90\x03\0\x01\0"
     await asker.ask(cmd="probe", node="g/e")
     await asker.do("deaden")
+    host = await rig.connected("host", None)
+    host.send(mqtt.publish("cmd", b"lost too", 0, False, False, 0, 4) + PING)
+    assert await host.get(2) == b"\xd0\0"
     device.send(mqtt.publish("a", b"lost", 1, False, False, 7, 4) + PING)
     again = await rig.connected()  # which takes the session over
     again.send(PING)
