@@ -305,7 +305,7 @@ class Broker:
             return self._status(now)
         if name == "sessions":
             return self._router.sessions(now)
-        if name in ("sparkplug_nodes", "sparkplug_rebirth"):
+        if name in ("sparkplug_nodes", "sparkplug_rebirth", "sparkplug_write"):
             return self._on_sparkplug(str(name), command, now)
         if name not in ("session", "remove"):
             raise CommandError(f"no such command: {name}")
@@ -329,7 +329,10 @@ class Broker:
         if not isinstance(node, str):
             raise CommandError(f"{name} needs a node")
         try:
-            self._bridge.rebirth(node, now)
+            if name == "sparkplug_rebirth":
+                self._bridge.rebirth(node, now)
+            else:
+                self._bridge.write(node, command.get("metric"), command.get("datatype"), command.get("value"), now)
         except BridgeError as e:
             raise CommandError(str(e)) from e
         self._turn.touch()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final, final
 
+from gateway.bridge.commands import WriteError, write
 from gateway.bridge.observer import KEY, Observer
 from gateway.bridge.rebirths import Asking, can_rebirth
 from gateway.core.nodes import Node
@@ -84,3 +85,17 @@ class Bridge:
         if not self._asking.ask(key, now):
             raise BridgeError(f"{key} is not connected, or listens to no command")
         self.run(now)
+
+    def write(self, key: str, name: object, datatype: object, value: object, now: int) -> None:
+        """Write a value to a metric of a node, as its profile says. Raises BridgeError."""
+        node = self._port.node(key)
+        if node is None:
+            raise BridgeError(f"{key} was never heard of: forebay sparkplug nodes lists the nodes")
+        topic = f"spBv1.0/{node.group}/NCMD/{node.edge}"
+        try:
+            payload = write(node, name, datatype, value, self._port.utc_ms(now))
+        except WriteError as e:
+            raise BridgeError(str(e)) from e
+        if not self._port.listens(node, topic):
+            raise BridgeError(f"{key} is not connected, or listens to no command")
+        self._port.publish(topic, payload, 0, False, now)

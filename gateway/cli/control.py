@@ -18,7 +18,7 @@ class RefusedError(Exception):
     """The broker answered that it cannot do what was asked."""
 
 
-def ask(path: Path, request: dict[str, str]) -> Any:
+def ask(path: Path, request: dict[str, Any]) -> Any:
     """The broker's result for one request. Raises NoBrokerError or RefusedError."""
     with Conversation(path) as talk:
         return talk.ask(request)
@@ -46,7 +46,7 @@ class Conversation:
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def ask(self, request: dict[str, str]) -> Any:
+    def ask(self, request: dict[str, Any]) -> Any:
         """The result of one request."""
         try:
             self._link.sendall(json.dumps(request).encode() + b"\n")

@@ -7,7 +7,7 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import config, probe, profile, pubsub, sessions, sparkplug, user
+from gateway.cli import config, ladder, probe, profile, pubsub, sessions, sparkplug, user
 from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
@@ -29,6 +29,8 @@ app.add_typer(user.app, name="user")
 app.add_typer(config.app, name="config")
 app.add_typer(profile.app, name="profile")
 app.add_typer(sparkplug.app, name="sparkplug")
+sparkplug.app.command()(ladder.ladder)
+sparkplug.app.command()(ladder.upgrade)
 sparkplug.app.command()(probe.probe)
 
 

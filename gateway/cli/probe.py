@@ -14,6 +14,7 @@ from gateway.bridge.sightings import Eyes
 from gateway.bridge.verdict import Judged, draft, judge, name_of
 from gateway.cli.control import Conversation, RefusedError
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
+from gateway.cli.terminal import shown
 from gateway.profiles import as_toml, schema
 from gateway.schema import check
 
@@ -68,7 +69,7 @@ def probe(
     path = settings_from(config, data_dir).control_socket
     with Conversation(path) as talk:
         opened = talk.ask({"cmd": "probe", "node": node, "client_id": client_id})
-        typer.echo(f"{node}: client {opened['client_id']} from {opened['peer']}", err=True)
+        typer.echo(f"{node}: client {shown(opened['client_id'])} from {opened['peer']}", err=True)
         eyes = Eyes()
         machine = Probe(node, plan, opened["now"])
         _run(talk, machine, eyes, yes)
@@ -79,7 +80,7 @@ def probe(
     else:
         typer.echo(f"{node}: {judged.verdict}, confidence {judged.confidence}")
         for line in judged.evidence:
-            typer.echo(f"  {line}")
+            typer.echo(f"  {shown(line)}")
     if judged.verdict == "unknown":
         raise typer.Exit(1)
     values = draft(node, findings, judged, eyes.properties, eyes.aliases, time.strftime("%Y-%m-%d"))
@@ -121,7 +122,7 @@ def _run(talk: Conversation, machine: Probe, eyes: Eyes, yes: bool) -> None:
             if isinstance(output, Do):
                 _do(talk, output)
             elif isinstance(output, Tell):
-                typer.echo(output.text, err=True)
+                typer.echo(shown(output.text), err=True)
             else:
                 machine.answer(_ask(output, yes))
         time.sleep(POLL_S)

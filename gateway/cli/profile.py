@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway import profiles
+from gateway.cli.control import RefusedError, ask
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
 from gateway.profiles import Profile, ProfileError
 
@@ -71,6 +72,7 @@ def check(files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_de
 
 @app.command()
 def match(
+    node: Annotated[str, typer.Argument(metavar="[GROUP/NODE]", help="A node that the running broker knows.")] = "",
     client_id: Annotated[str, typer.Option("--client-id", help="The MQTT client id.")] = "",
     make: Annotated[str, typer.Option("--make", help="Properties/Hardware Make of its birth.")] = "",
     model: Annotated[str, typer.Option("--model", help="Properties/Hardware Model of its birth.")] = "",
@@ -80,11 +82,17 @@ def match(
     as_json: JsonOption = False,
 ) -> None:
     """Find the profiles that fit a device, the best first; exit code 1 when none does."""
-    if not (client_id or make or model or topic):
-        raise UsageError("nothing to match: expected --client-id, --make, --model or --topic")
-    found = profiles.match(
-        _load(config, data_dir).values(), client_id=client_id, make=make, model=model, topic=_node(topic)
-    )
+    facts = {"client_id": client_id, "make": make, "model": model, "topic": _node(topic)}
+    if node:
+        rows = ask(settings_from(config, data_dir).control_socket, {"cmd": "sparkplug_nodes"})
+        row = next((row for row in rows if row["node"] == node), None)
+        if row is None:
+            raise RefusedError(f"{node} was never heard of")
+        live = {"client_id": row["client_id"], "make": row["make"], "model": row["model"], "topic": node}
+        facts = {name: value or live[name] for name, value in facts.items()}
+    if not any(facts.values()):
+        raise UsageError("nothing to match: expected GROUP/NODE, --client-id, --make, --model or --topic")
+    found = profiles.match(_load(config, data_dir).values(), **facts)
     if as_json:
         _print_json([{**_brief(one.profile), "by": one.by} for one in found])
     for one in () if as_json else found:
