@@ -32,7 +32,7 @@ class Outage:
     away_ms: int = 0
     made: int | None = None  # data made from the cut to the last that came
     missing: int | None = None  # of them
-    late: int = 0  # data that came afterwards and was made within the outage
+    late: int = 0  # counts, or messages where nothing counts, that came afterwards and were made within the outage
     dropped: str | None = None  # of what is missing: "oldest" or "newest" were given up
     historical: int = 0
     original_timestamps: bool | None = None
@@ -58,7 +58,7 @@ def account(messages: Sequence[Message], window: Window, counter: str | None, in
         late = _by_counter(outage, before, since, window, counter, interval_ms, offset)
     else:
         late = _by_time(outage, since, window, interval_ms, offset)
-    outage.late = len(late)
+        outage.late = len(late)
     outage.historical = sum(message.historical for message in since if message.at >= window.back_at)
     if late and offset is not None:
         outage.original_timestamps = all(_made(message, offset) < window.back_at - SLACK_MS for message in late)
@@ -81,37 +81,43 @@ def _by_counter(
     outage: Outage, before: Sequence[Message], since: Sequence[Message], window: Window, counter: str,
     interval_ms: int, offset: int | None,
 ) -> list[Message]:  # fmt: skip
-    """Which counts are there? The late ones are returned."""
-    counts_before = [message.integers[counter] for message in before if counter in message.integers]
+    """Which counts are there? The late messages are returned."""
+    counts_before = [count for message in before for count in message.integers.get(counter, ())]
     counted = [message for message in since if counter in message.integers]
     if not counts_before or not counted:
         return []
     last = counts_before[-1]
-    made = {message.integers[counter] for message in counted}
+    made = {count for message in counted for count in message.integers[counter]}
     back = [message for message in counted if message.at >= window.back_at]
-    restarted = any(message.integers[counter] < last for message in back if not _resent(message, before))
+    restarted = any(min(message.integers[counter]) < last for message in back if not _resent(message, before))
     highest = max(made)
     expected = (window.end_at - window.cut_at) / interval_ms
-    if not restarted and highest - last < expected - 0.5 * window.making_ms / interval_ms:
+    throughout = window.making_ms >= window.back_at - window.cut_at
+    if throughout and not restarted and highest - last < expected - 0.5 * window.making_ms / interval_ms:
         outage.idle = True
         return []
     within = last + max(1, int(0.9 * window.making_ms / interval_ms))
     told = {id(one) for one in back if offset is not None and _made(one, offset) < window.back_at - SLACK_MS}
-    late = [
-        one for one in back if last < one.integers[counter] and (one.integers[counter] <= within or id(one) in told)
-    ]
+    late = [one for one in back if _among(one, counter, last, within) or (id(one) in told and not restarted)]
+    late = [one for one in late if max(one.integers[counter]) > last]
     if restarted:  # it counts anew: what is late must say so by its time
-        late = [one for one in late if id(one) in told and one.integers[counter] <= within]
+        late = [one for one in late if id(one) in told]
+    kept = {count for message in late for count in message.integers[counter] if count > last}
+    outage.late = len(kept)
+    if restarted:
         if offset is not None:
             outage.made = within - last
-            outage.missing = outage.made - len({message.integers[counter] for message in late})
+            outage.missing = len(set(range(last + 1, within + 1)) - kept)
         return late
     missing = set(range(last + 1, highest + 1)) - made
     outage.made, outage.missing = highest - last, len(missing)
-    if missing and late:
-        kept = {message.integers[counter] for message in late}
+    if missing and kept:
         outage.dropped = "oldest" if max(missing) < min(kept) else "newest" if min(missing) > max(kept) else None
     return late
+
+
+def _among(message: Message, counter: str, low: int, high: int) -> bool:
+    return any(low < count <= high for count in message.integers[counter])
 
 
 def _resent(message: Message, before: Sequence[Message]) -> bool:

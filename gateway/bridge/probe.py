@@ -15,6 +15,7 @@ from gateway.bridge.outage import Outage, Window, account
 from gateway.bridge.sightings import DATA, Closed, Connected, Message, Refused, Sighting
 
 STEPS: Final = ("acknowledge", "outage", "half_open", "reboot", "overflow")
+RISING: Final = 4  # values in a row that make a counter
 UNACKED: Final = 3  # messages that must wait for their PUBACK before the link is cut
 
 
@@ -26,6 +27,7 @@ class Plan:
     steps: tuple[str, ...] = ("acknowledge", "outage", "half_open", "reboot")
     counter: str | None = None  # a metric that counts up; None = found among the whole-number metrics
     samples: int = 6  # data messages that tell the usual interval
+    patience: int = 20  # times as many until it is said that no metric counts up
     samples_ms: int = 120_000
     settle_ms: int = 10_000  # without news after which a replay is over
     replay_ms: int = 600_000
@@ -189,22 +191,22 @@ class Probe:
     def _data(self, start: int = 0) -> list[Message]:
         return [message for message in self._messages[start:] if message.type in DATA]
 
-    def _count(self, message: Message) -> int | None:
-        return message.integers.get(self.findings.counter or "")
+    def _counts(self, message: Message) -> tuple[int, ...]:
+        return message.integers.get(self.findings.counter or "", ())
 
     def _settled(self, start: int) -> Generator[None, None, None]:
         """Until no late message has come for a while: what is live goes on for ever."""
-        known = [count for message in self._data()[:start] if (count := self._count(message)) is not None]
+        known = [count for message in self._messages[:start] for count in self._counts(message)]
         lowest = min(known, default=0)  # below it a device counts anew
         highest, seen = lowest, start
         moved, end = self._now, self._now + self._plan.replay_ms
         quiet = max(self._plan.settle_ms, 3 * self.findings.interval_ms)
         while self._now < end and self._now - moved < quiet:
             for message in self._data(seen):
-                count = self._count(message)
-                if message.historical or (count is not None and lowest <= count <= highest):
+                counts = self._counts(message)
+                if message.historical or any(lowest <= count <= highest for count in counts):
                     moved = message.at
-                highest = max(highest, count or 0)
+                highest = max((highest, *counts))
             seen = len(self._messages)
             yield
 
@@ -237,22 +239,32 @@ class Probe:
         if not (yield from self._back()):
             return
         start, plan = len(self._messages), self._plan
-        enough = yield from self._until(lambda: len(self._data(start)) >= plan.samples, plan.samples_ms)
+
+        def enough() -> bool:
+            data = self._data(start)
+            return len(data) >= plan.samples and (self._counting(data) or len(data) >= plan.patience * plan.samples)
+
+        yield from self._until(enough, plan.samples_ms)
         data = self._data(start)
         if len(data) < 2:
             self.findings.failed = f"{len(data)} data messages in {plan.samples_ms // 1000} s are too few to go by"
             return
-        gaps = [later.at - earlier.at for earlier, later in pairwise(data)]
-        self.findings.interval_ms = max(int(median(gaps)), 1)
         counter = plan.counter or _counter(data)
-        if plan.counter is not None and not any(plan.counter in message.integers for message in data):
-            self.findings.failed = f"no data with the counter {plan.counter} came"
+        counted = [message for message in data if counter is None or counter in message.integers]
+        if len(counted) < 2:
+            self.findings.failed = f"no data with the counter {counter} came"
             return
         self.findings.counter = counter
+        self.findings.interval_ms = max(int(median(b.at - a.at for a, b in pairwise(counted))), 1)
         told = f"counter {counter}" if counter else "no metric counts up: judged by time stamps, less surely"
         self._tell(f"data at QoS {self.findings.data_qos()} each {self.findings.interval_ms} ms, {told}")
-        if not enough:
-            self._tell(f"only {len(data)} messages came in {plan.samples_ms // 1000} s")
+
+    def _counting(self, data: list[Message]) -> bool:
+        """Whether the counter is known by now."""
+        name = self._plan.counter
+        if name is None:
+            return _counter(data) is not None
+        return sum(name in message.integers for message in data) >= RISING
 
     def _acknowledge(self) -> Script:
         """Withhold PUBACK, cut, and see whether the same topic and payload come again."""
@@ -376,11 +388,11 @@ def _counter(data: list[Message]) -> str | None:
     """A whole-number metric that goes up by one each time it comes, and comes most often."""
     values: dict[str, list[int]] = {}
     for message in data:
-        for name, value in message.integers.items():
-            values.setdefault(name, []).append(value)
+        for name, held in message.integers.items():
+            values.setdefault(name, []).extend(held)
     rising = {
         name: len(seen)
         for name, seen in values.items()
-        if len(seen) >= 3 and all(b - a == 1 for a, b in pairwise(seen))
+        if len(seen) >= RISING and all(b - a == 1 for a, b in pairwise(seen))
     }
     return max(sorted(rising), key=lambda name: rising[name]) if rising else None

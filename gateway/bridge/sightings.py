@@ -40,7 +40,10 @@ class Refused:
 @final
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A Sparkplug message. ``integers`` are its whole-number metrics by name, "device/metric" below a device."""
+    """A Sparkplug message. ``integers`` are its whole-number metrics by name, "device/metric" below a device.
+
+    A message of history may hold many values of a metric.
+    """
 
     at: int
     connection: int
@@ -54,7 +57,7 @@ class Message:
     bdseq_type: int = 0
     historical: bool = False
     made_at: int | None = None  # the sender's clock, ms since 1970
-    integers: dict[str, int] = field(default_factory=dict)
+    integers: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 Sighting = Connected | Closed | Refused | Message
@@ -126,14 +129,14 @@ class Eyes:
             if isinstance(metric.value, str):
                 self.properties[name] = metric.value
 
-    def _integers(self, device: str, payload: Payload) -> dict[str, int]:
-        found = {}
+    def _integers(self, device: str, payload: Payload) -> dict[str, tuple[int, ...]]:
+        found: dict[str, list[int]] = {}
         for metric in payload.metrics:
             name = self._name(device, metric)
             value = metric.value
             if name is not None and isinstance(value, int) and not isinstance(value, bool) and name != "bdSeq":
-                found[f"{device}/{name}" if device else name] = value
-        return found
+                found.setdefault(f"{device}/{name}" if device else name, []).append(value)
+        return {name: tuple(values) for name, values in found.items()}
 
     def _name(self, device: str, metric: Metric) -> str | None:
         if metric.name is not None or metric.alias is None:

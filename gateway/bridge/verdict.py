@@ -38,7 +38,7 @@ def judge(findings: Findings) -> Judged:
     outage = findings.outage
     if findings.resent < findings.unacked or (outage is not None and outage.complete is False):
         return Judged("qos1_no_retry", "high", evidence)
-    survived = _survived(findings.reboot)
+    survived = _survived(findings)
     sure = "high" if outage is not None and outage.complete else "medium"
     return Judged("qos1_persistent" if survived else "qos1_ram", sure, evidence)
 
@@ -52,11 +52,12 @@ def _stores(outage: Outage | None) -> bool | None:
     return True if outage.late and outage.historical else None
 
 
-def _survived(outage: Outage | None) -> bool | None:
+def _survived(findings: Findings) -> bool | None:
     """Whether what it had stored before it was restarted came afterwards."""
-    if outage is None:
+    outage, before = findings.reboot, findings.outage
+    if outage is None or (before is not None and before.idle):
         return None
-    if outage.late == 0 and not outage.idle:
+    if outage.late == 0:
         return False
     return True if outage.late and not outage.missing else None
 
@@ -80,7 +81,7 @@ def _evidence(findings: Findings) -> tuple[str, ...]:
         lines.append(f"it left a dead link after {findings.noticed_ms / 1000:.1f} s")
     if findings.reboot is not None:
         survived = {True: "what was stored", False: "nothing of what was stored", None: "not certain what"}
-        lines.append(f"restart in an outage: {survived[_survived(findings.reboot)]} came afterwards")
+        lines.append(f"restart in an outage: {survived[_survived(findings)]} came afterwards")
     if findings.overflow is not None:
         dropped = f", the {findings.overflow.dropped} were dropped" if findings.overflow.dropped else ""
         lines.append(f"outage of {findings.overflow.away_ms / 1000:.0f} s: {findings.overflow.late} kept{dropped}")
@@ -165,7 +166,7 @@ _TYPES: Final = ("BIRTH", "DATA", "DEATH")
 
 
 def _retry(findings: Findings) -> dict[str, Any]:
-    survived = _survived(findings.reboot)
+    survived = _survived(findings)
     resends = None if findings.unacked is None else findings.resent == findings.unacked
     late = findings.outage is not None and findings.outage.late > 0
     overflow = findings.overflow

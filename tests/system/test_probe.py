@@ -22,6 +22,7 @@ from tests.system.drivers import missing
 HERE = Path(__file__).parent
 INTERVAL_MS, KEEP_ALIVE_S = 100, 2
 TIMEOUT_S = 90.0
+SIMULATED = "node-1"  # of forebay sparkplug simulate
 SHORT = ("--reconnect", "30", "--settle", "1.5", "--outage", "3")
 
 
@@ -41,7 +42,10 @@ class Device:
 
     def start(self) -> None:
         shared = [str(self.port), "plant", self.kind, str(INTERVAL_MS), str(KEEP_ALIVE_S)]
-        if self.kind == "mqttjs":
+        if self.kind == SIMULATED:
+            line = [sys.executable, "-m", "gateway", "sparkplug", "simulate", "--group", "plant", "--port", shared[0]]
+            line += ["--devices", "2", "--metrics", "5", "--rate", "10", "--keep-alive", str(KEEP_ALIVE_S)]
+        elif self.kind == "mqttjs":
             line = ["node", str(HERE / "clients" / "spb_device.mjs"), *shared]
         else:
             script = str(HERE / "clients" / "spb_device.py")
@@ -66,8 +70,15 @@ def plant(tmp_path: Path, *kinds: str) -> Iterator[tuple[Broker, dict[str, Devic
         for kind in kinds:
             devices[kind] = device = Device(kind, broker.port, tmp_path)
             stack.callback(device.kill)
-        until(lambda: all(device.connections() for device in devices.values()), lambda: outputs(devices))
+        nodes = {f"plant/{kind}" for kind in kinds}
+        until(lambda: nodes <= online(broker), lambda: f"{online(broker)}\n{outputs(devices)}")
         yield broker, devices
+
+
+def online(broker: Broker) -> set[str]:
+    """The nodes that are connected and born."""
+    rows = ask(broker.data_dir / "control.sock", {"cmd": "sparkplug_nodes"})
+    return {row["node"] for row in rows if row["connected"] and row["born"]}
 
 
 def outputs(devices: dict[str, Device]) -> str:
@@ -127,7 +138,7 @@ class Probe:
 
 VERDICTS = {
     "paho1": "qos1_ram", "paho0": "qos0_lossy", "native": "qos0_native_sf", "forgetful": "qos1_no_retry",
-    "mqttjs": "qos1_ram",
+    "mqttjs": "qos1_ram", SIMULATED: "qos0_native_sf",
 }  # fmt: skip
 
 
@@ -141,7 +152,7 @@ def test_each_kind_of_device_gets_its_verdict(tmp_path: Path) -> None:
             assert result["verdict"] == VERDICTS[kind], (kind, result["evidence"], outputs(devices))
             profile = read(probes[kind].file)
             assert (profile.evidence.verdict, profile.match.topic) == (VERDICTS[kind], (f"plant/{kind}",))
-            assert result["findings"]["counter"] == "Counter"
+            assert result["findings"]["counter"].endswith("Counter")
             assert result["findings"]["skipped"]["reboot"] == "nobody restarted the device"
         paho = results["paho1"]["findings"]
         assert (paho["resent"], paho["resent_dup"], paho["replay_order"]) == (paho["unacked"], True, "after_birth")

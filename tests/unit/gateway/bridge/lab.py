@@ -30,9 +30,11 @@ class Policy:
     before_birth: bool = False
     seq_given: str = "send"
     counter: bool = True
+    others: int = 0  # messages without the counter between two with it
     counts_while_away: bool = True
     resets: bool = False  # counts from 1 after a restart
     original_time: bool = True
+    boots_in_ms: int = 1_000  # it makes nothing meanwhile
     notices: bool = True
     keep_alive_s: int = 2
     interval_ms: int = 200
@@ -70,6 +72,14 @@ class Device:
             self._lost(now)
         if not self.up and policy.comes_back and now >= self.retry_at:
             self._retry(now)
+        if self.up and self.dead_since < 0:
+            for number in range(policy.others):
+                self.seen.append(
+                    Message(
+                        now, self.connection, "DDATA", f"d{number}", policy.qos, False, f"{number} {now}".encode(),
+                        integers={f"d{number}/Level": (now % 7,)},
+                    )
+                )  # fmt: skip
         if now - self.made_at >= policy.interval_ms:
             self.made_at = now
             if self.up or policy.counts_while_away:
@@ -95,7 +105,7 @@ class Device:
         self.queue = self.queue if self.policy.queue == "disk" else []
         if self.policy.resets:
             self.count = 0
-        self.retry_at = now + 1_000
+        self.made_at = self.retry_at = now + self.policy.boots_in_ms
 
     def _lost(self, now: int) -> None:
         if self.dead_since < 0:
@@ -161,7 +171,9 @@ class Device:
             self.unacked.append(made)
         historical = policy.historical and made.late
         time = CLOCK_MS + (made.at if policy.original_time else now)
-        integers = {"Counter": made.count, "Level": 7} if policy.counter else {"Level": 7}
+        integers: dict[str, tuple[int, ...]] = {"Level": (7,)}
+        if policy.counter:
+            integers["Counter"] = (made.count,)
         self.seen.append(
             Message(
                 now, self.connection, "NDATA", "", policy.qos, policy.dup and again, f"{made.count} {made.at}".encode(),

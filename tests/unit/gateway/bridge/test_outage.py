@@ -1,5 +1,6 @@
 """What became of an outage: by counter, by time, in which order, with which seq."""
 
+import dataclasses
 from typing import Any
 
 from gateway.bridge.outage import Outage, Window, account
@@ -12,7 +13,7 @@ EVERY = 100
 
 def message(at: int, count: int | None, made: int | None = None, **fields: Any) -> Message:
     """Made at gateway time ``made``, by default when it comes."""
-    integers = {} if count is None else {"n": count}
+    integers: dict[str, tuple[int, ...]] = {} if count is None else {"n": (count,)}
     time = None if made is not None and made < 0 else CLOCK + (at if made is None else made)
     return Message(
         at, fields.get("connection", 1), fields.get("type", "NDATA"), "", fields.get("qos", 0), False,
@@ -99,13 +100,29 @@ def test_the_order_of_history_and_live_data() -> None:
     assert seen([birth(BACK), *REPLAY[:5], *LIVE[:3], *REPLAY[5:], *LIVE[3:]]).order == "mixed"
 
 
+def test_history_in_one_message_counts_in_full() -> None:
+    counts = tuple(range(BEFORE + 1, BEFORE + 21))
+    whole = dataclasses.replace(REPLAY[0], integers={"n": counts}, historical=True)
+    outage = seen([birth(BACK), whole, *LIVE])
+    assert (outage.made, outage.missing, outage.late, outage.historical) == (29, 0, 20, 1)
+    part = dataclasses.replace(whole, integers={"n": counts[5:]})
+    outage = seen([birth(BACK), part, *LIVE])
+    assert (outage.missing, outage.late, outage.dropped) == (5, 15, "oldest")
+
+
 def test_what_comes_before_the_birth_is_counted() -> None:
     assert seen([*REPLAY, birth(BACK + 50), *LIVE]).before_birth == 18
 
 
 def numbered(messages: list[Message], first: int) -> list[Message]:
     return [
-        message(one.at, one.integers.get("n"), (one.made_at or 0) - CLOCK, type=one.type, seq=(first + n) % 256)
+        message(
+            one.at,
+            (one.integers["n"][0] if one.integers else None),
+            (one.made_at or 0) - CLOCK,
+            type=one.type,
+            seq=(first + n) % 256,
+        )
         for n, one in enumerate(messages)
     ]
 

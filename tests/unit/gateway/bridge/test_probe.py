@@ -23,6 +23,7 @@ def judged(lab: Lab) -> Judged:
         (Policy(dup=False, before_birth=True, seq_given="enqueue"), "qos1_ram", "high"),
         (Policy(queue="disk"), "qos1_persistent", "high"),
         (Policy(queue="disk", resets=True), "qos1_persistent", "high"),
+        (Policy(queue="disk", boots_in_ms=20_000), "qos1_persistent", "high"),
         (Policy(resets=True), "qos1_ram", "high"),
         (Policy(resends=False, queue="none"), "qos1_no_retry", "high"),
         (Policy(queue="none"), "qos1_no_retry", "high"),  # it sends again, but makes nothing while it is away
@@ -33,6 +34,8 @@ def judged(lab: Lab) -> Judged:
         (dataclasses.replace(LOSSY, counter=False), "qos0_lossy", "medium"),
         (Policy(counts_while_away=False, queue="none"), "qos1_ram", "medium"),
         (dataclasses.replace(LOSSY, counts_while_away=False), "qos0_lossy", "low"),
+        (dataclasses.replace(LOSSY, others=5), "qos0_lossy", "high"),
+        (dataclasses.replace(NATIVE, others=5), "qos0_native_sf", "high"),
     ],
     ids=str,
 )
@@ -136,5 +139,13 @@ def test_too_little_data_ends_it_too() -> None:
 def test_a_counter_that_is_named_must_be_there() -> None:
     lab = Lab(Policy(), dataclasses.replace(SHORT, counter="Level", steps=()))
     assert lab.probe.findings.counter == "Level"
+
+
+def test_the_interval_is_that_of_the_counter() -> None:
+    lab = Lab(Policy(others=3), dataclasses.replace(SHORT, steps=()))
+    assert 150 <= lab.probe.findings.interval_ms <= 250
+
+
+def test_a_counter_that_is_not_there_ends_it() -> None:
     lab = Lab(Policy(), dataclasses.replace(SHORT, counter="None"))
     assert lab.probe.findings.failed == "no data with the counter None came"

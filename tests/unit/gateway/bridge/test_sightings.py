@@ -57,10 +57,10 @@ def test_a_birth_and_data_by_alias() -> None:
     eyes = Eyes()
     birth = read(eyes, published("spBv1.0/g/NBIRTH/e", BIRTH, qos=0))
     assert (birth.type, birth.device, birth.seq, birth.bdseq, birth.bdseq_type) == ("NBIRTH", "", 0, 7, DataType.Int64)
-    assert birth.integers == {"Counter": 1}, "a boolean does not count, and bdSeq is none of the data"
+    assert birth.integers == {"Counter": (1,)}, "a boolean does not count, and bdSeq is none of the data"
     assert eyes.properties == {"Properties/Hardware Make": "Acme"}
     data = read(eyes, published("spBv1.0/g/NDATA/e", Payload(2000, [metric(None, 2, alias=3, timestamp=1500)], 1)))
-    assert (data.integers, data.seq, data.made_at, data.historical) == ({"Counter": 2}, 1, 1500, False)
+    assert (data.integers, data.seq, data.made_at, data.historical) == ({"Counter": (2,)}, 1, 1500, False)
     assert eyes.aliases
 
 
@@ -69,7 +69,13 @@ def test_the_metrics_of_devices_are_told_apart() -> None:
     for device, alias in (("a", 1), ("b", 2)):
         read(eyes, published(f"spBv1.0/g/DBIRTH/e/{device}", Payload(1, [metric("n", 0, alias=alias)], 1)))
     found = read(eyes, published("spBv1.0/g/DDATA/e/b", Payload(1, [metric(None, 5, alias=2)], 2)))
-    assert (found.type, found.device, found.integers) == ("DDATA", "b", {"b/n": 5})
+    assert (found.type, found.device, found.integers) == ("DDATA", "b", {"b/n": (5,)})
+
+
+def test_a_metric_may_come_several_times_in_a_message() -> None:
+    history = [metric("n", value, timestamp=value, is_historical=True) for value in (4, 5, 6)]
+    found = read(Eyes(), published("spBv1.0/g/NDATA/e", Payload(9, history, 1)))
+    assert (found.integers, found.historical, found.made_at) == ({"n": (4, 5, 6)}, True, 4)
 
 
 def test_an_alias_that_no_birth_told_has_no_name() -> None:

@@ -28,6 +28,7 @@ def findings(qos: int = 1, **fields: Any) -> Findings:
         (findings(unacked=3, resent=3, outage=FULL, reboot=FULL), "qos1_persistent", "high"),
         (findings(unacked=3, resent=3, outage=FULL, reboot=LOST), "qos1_ram", "high"),
         (findings(unacked=3, resent=3, outage=Outage(idle=True)), "qos1_ram", "medium"),
+        (findings(unacked=3, resent=3, outage=Outage(idle=True), reboot=Outage()), "qos1_ram", "medium"),
         (findings(unacked=3, resent=3), "qos1_ram", "medium"),
         (findings(unacked=3, resent=2, outage=FULL), "qos1_no_retry", "high"),
         (findings(unacked=3, resent=3, outage=LOST), "qos1_no_retry", "high"),
