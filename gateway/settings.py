@@ -14,8 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from gateway.bridge_settings import BridgeSettings
-from gateway.core.limits import DROP_NEWEST, DROP_OLDEST, NEVER, PUSH_BACK, Limits
+from gateway.application import ApplicationSettings
+from gateway.core.limits import (
+    DROP_NEWEST,
+    DROP_OLDEST,
+    HASH_TOPIC,
+    LEAST_INFLIGHT,
+    NEVER,
+    PUSH_BACK,
+    ROUND_ROBIN,
+    STICKY,
+    ClientRule,
+    Limits,
+)
 from gateway.entry import PREFIX, Entry, setting
 from gateway.kinds import (
     Address,
@@ -34,6 +45,18 @@ from gateway.kinds import (
 )
 
 POLICIES = {"drop_oldest": DROP_OLDEST, "drop_newest": DROP_NEWEST, "push_back": PUSH_BACK}
+STRATEGIES = {
+    "round_robin": ROUND_ROBIN,
+    "least_inflight": LEAST_INFLIGHT,
+    "hash_topic": HASH_TOPIC,
+    "sticky": STICKY,
+}
+STARTS = {"end": 0, "earliest": 1}
+_CODES: dict[str, dict[str, int]] = {  # limit -> word -> value
+    "mqueue_policy": POLICIES,
+    "shared_strategy": STRATEGIES,
+    "app_start": STARTS,
+}
 _UNLIMITED = {"unlimited": 0}
 _FOREVER = {"never": NEVER}
 
@@ -54,7 +77,7 @@ class Sources:
 
 @final
 @dataclasses.dataclass(kw_only=True, slots=True)
-class Settings(BridgeSettings):
+class Settings(ApplicationSettings):
     """The values in force; a field is its dotted name with dots and hyphens as underscores."""
 
     listen: list[Address] = setting("listen", Addresses(), ["127.0.0.1:1883"], "Plain TCP listeners.")
@@ -208,7 +231,16 @@ class Settings(BridgeSettings):
         "min_session_expiry",
     )
 
-    client_type: list[tuple[str, str, bool]] = setting(
+    mqtt_shared_subscription_strategy: str = setting(
+        "mqtt.shared_subscription_strategy",
+        Choice(*STRATEGIES),
+        "round_robin",
+        "Who of a shared subscription gets a message: the next in turn, the one with the fewest in flight, one for "
+        "each topic, or the same one as long as it is connected.",
+        "shared_strategy",
+    )
+
+    client_type: list[ClientRule] = setting(
         "client_type",
         ClientTypes(),
         [],
@@ -268,7 +300,8 @@ class Settings(BridgeSettings):
         for entry in TABLE.values():
             if entry.limit:
                 value = getattr(self, entry.field)
-                setattr(limits, entry.limit, POLICIES[value] if entry.limit == "mqueue_policy" else value)
+                codes = _CODES.get(entry.limit)
+                setattr(limits, entry.limit, value if codes is None else codes[value])
         return limits
 
     def reload(self) -> "Settings":
@@ -276,7 +309,7 @@ class Settings(BridgeSettings):
         return load(self.sources)
 
 
-_INHERITED = {field.name for field in dataclasses.fields(BridgeSettings)}
+_INHERITED = {field.name for field in dataclasses.fields(ApplicationSettings)}
 TABLE: dict[str, Entry] = {
     field.metadata["entry"].name: field.metadata["entry"]
     for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in _INHERITED)

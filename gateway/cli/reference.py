@@ -39,6 +39,10 @@ type = "application"
 [[client_type]]
 username = "historian"      # with client_id beside it both must match
 type = "application"
+start = "earliest"          # these four in place of application_log.start, max_bytes, max_age and drain_rate
+max_bytes = "500MiB"
+max_age = "7d"
+drain_rate = 2000
 ```
 """
 

@@ -23,7 +23,7 @@ def list_sessions(config: ConfigOption = None, data_dir: DataDirOption = None, a
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("client id", overflow="fold")
-    for heading in ("state", "queued", "bytes", "oldest", "in flight", "dropped", "ends"):
+    for heading in ("state", "queued", "bytes", "oldest", "in flight", "empty in", "dropped", "ends"):
         table.add_column(heading, justify="left" if heading in ("state", "ends") else "right")
     for row in sorted(rows, key=lambda row: (-int(row["queue_messages"]), str(row["client_id"]))):
         table.add_row(
@@ -33,6 +33,7 @@ def list_sessions(config: ConfigOption = None, data_dir: DataDirOption = None, a
             size(row["queue_bytes"]),
             span(row["oldest_ms"]) if row["queue_messages"] else "",
             f"{row['inflight']}/{row['window']}",
+            "" if row.get("eta_s") is None else span(row["eta_s"] * 1000),
             str(sum(row["drops"].values())),
             _end(row),
         )
@@ -59,6 +60,10 @@ def show(
     table.add_row(
         "queued", f"{row['queue_messages']} messages, {size(row['queue_bytes'])}, oldest {span(row['oldest_ms'])}"
     )
+    if row.get("drained_s") is not None:
+        end = "no end in sight" if row["eta_s"] is None else f"empty in {span(row['eta_s'] * 1000)}"
+        pace = f" (at most {row['drain_rate']})" if row["drain_rate"] else ""
+        table.add_row("drains", f"{row['drained_s']} messages/s{pace}, {end}")
     table.add_row("in flight", f"{row['inflight']} of {row['window']}, {row['awaiting_rel']} incoming QoS 2 open")
     table.add_row("dropped", ", ".join(f"{reason} {count}" for reason, count in sorted(row["drops"].items())) or "none")
     ranks = row.get("priorities", [])

@@ -41,6 +41,7 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
             f"{sessions['total']} ({sessions['connected']} connected, {sessions['persistent']} persistent)",
         ),
         ("queued", f"{queue['messages']} messages, {size(queue['bytes'])}, oldest {span(queue['oldest_ms'])}"),
+        ("draining", _drain(answer["drain"])),
         ("in flight", str(answer["inflight"])),
         ("retained", str(answer["retained"])),
         (
@@ -56,6 +57,13 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
         ("dropped", drops if answer["exact"] else f"{drops} (at least: the broker was not stopped cleanly)"),
         *((f"  {name}", str(value)) for name, value in sorted(answer["counters"].items()) if value),
     ]
+
+
+def _drain(drain: dict[str, Any]) -> str:
+    if not drain["sessions"]:
+        return "none"
+    end = "no end in sight" if drain["eta_s"] is None else f"done in {span(drain['eta_s'] * 1000)}"
+    return f"{drain['sessions']} sessions, {drain['messages_s']} messages/s, {end}"
 
 
 def size(count: int) -> str:

@@ -4,11 +4,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.commits import backlog_of, done, left, position, settle_segment, thin
+from gateway.core.commits import backlog_of, done, left, position, thin
 from gateway.core.ledger import DAMAGED
 from gateway.core.message import Message, Segment
 from gateway.core.model import AHEAD_MAX, LANE, SENT, Backlog, Delivery, Target
-from gateway.core.record import Corrupt, Entry, StoredTarget, unpack_segment_records
+from gateway.core.record import Entry, StoredTarget
+from gateway.core.segments import settle as settle_segment
+from gateway.core.segments import unpack, unread
 from gateway.core.state import Core, Reading
 
 READ_BYTES: Final = 262_144  # of segments read at once
@@ -62,6 +64,26 @@ def pop(b: Backlog) -> Delivery:
     d = b.ram.popleft()
     b.ram_bytes -= d.message.size
     return d
+
+
+def take(b: Backlog, d: Delivery) -> None:
+    """Out of the window, wherever it stands there."""
+    if b.ram.head() is d:
+        b.ram.popleft()
+    else:
+        b.ram.remove(d)
+    b.ram_bytes -= d.message.size
+
+
+def put_back(b: Backlog, d: Delivery) -> None:
+    """Where it stood."""
+    b.ram_bytes += d.message.size
+    at = 0
+    for other in b.ram:
+        if other.message.seq > d.message.seq:
+            break
+        at += 1
+    b.ram.insert(at, d)
 
 
 def hold(b: Backlog, d: Delivery) -> None:
@@ -121,13 +143,7 @@ def give_back(b: Backlog, d: Delivery) -> None:
     d.packet_id = 0
     if d.message.seq > b.loaded:
         return  # the window was given up meanwhile: it is read again
-    b.ram_bytes += d.message.size
-    at = 0
-    for other in b.ram:
-        if other.message.seq > d.message.seq:
-            break
-        at += 1
-    b.ram.insert(at, d)
+    put_back(b, d)
 
 
 def unload(core: Core, b: Backlog) -> None:
@@ -150,34 +166,55 @@ def unload(core: Core, b: Backlog) -> None:
     b.live = False
 
 
-def refill(core: Core, b: Backlog) -> None:
-    """Read ahead when the window is half empty."""
+def refill(core: Core, b: Backlog) -> bool:
+    """Read ahead when the window is half empty; True when there is more in it now."""
     limits = core.limits
+    h = b.history
+    if h is not None and h.counting:
+        return False
     if b.live or b.reading or len(b.ram) * 2 > limits.window_messages or b.ram_bytes * 2 > limits.window_bytes:
-        return
-    ids: list[int] = []
-    size: i64 = 0
-    for id in b.owed:
-        if id <= b.read_to:
+        return False
+    ahead = next_segments(core, b)
+    while ahead:
+        first = unread(b, ahead[0]).start
+        if first in core.unpacked.found:
+            if take_in(core, b, core.unpacked.found, 0):
+                return True
+            ahead = next_segments(core, b)  # none of it was for this queue
             continue
-        segment = core.segments.get(id)
-        if segment is None:
-            continue  # given up before it was on disk, but for what is in flight
-        if not segment.committed:
-            break
-        ids.append(id)
-        size += segment.bytes
-        if size >= READ_BYTES:
-            break
-    if ids:
-        b.reading = request(core, Reading(b, ids, ""))
-        return
+        other = core.coming.get(first)
+        if other is not None:
+            other.others.append(b)
+            b.reading = other.token
+        else:
+            reading = Reading(b, ahead, first, "")
+            core.coming[first] = reading
+            b.reading = request(core, reading)
+        return False
     flying = core.flying
     if flying is not None:
         from_ram(core, b, flying.messages)
     from_ram(core, b, sorted([*core.commit.messages, *core.hold], key=position))
     b.live = True
     b.loaded = core.next_seq - 1
+    return len(b.ram) > 0
+
+
+def next_segments(core: Core, b: Backlog) -> list[Segment]:
+    """What it reads next; none at the end of what is on disk."""
+    ahead: list[Segment] = []
+    size: i64 = 0
+    for id in b.owed:
+        segment = core.segments.get(id)
+        if segment is None or segment.upto <= b.read_to:
+            continue  # None: given up before it was on disk, but for what is in flight
+        if not segment.committed:
+            break
+        ahead.append(segment)
+        size += segment.bytes
+        if size >= READ_BYTES:
+            break
+    return ahead
 
 
 def from_ram(core: Core, b: Backlog, messages: list[Message]) -> None:
@@ -195,22 +232,9 @@ def request(core: Core, reading: Reading) -> int:
     token = core.next_token
     core.next_token += 1
     core.readings[token] = reading
+    reading.token = token
     core.reads.append((token, reading.ids))
     return token
-
-
-def entries(core: Core, id: int, data: bytes) -> list[Entry] | None:
-    """The messages of a stored segment, tied to it; None when it is damaged."""
-    segment = core.segments.get(id)
-    if segment is None or not data:
-        return None
-    try:
-        found = unpack_segment_records(data)
-    except Corrupt:
-        return None
-    for e in found:
-        e.message.segment = segment
-    return found
 
 
 def target_of(targets: list[StoredTarget], sid: int) -> StoredTarget | None:
@@ -220,29 +244,71 @@ def target_of(targets: list[StoredTarget], sid: int) -> StoredTarget | None:
     return None
 
 
-def loaded(core: Core, b: Backlog, rows: list[tuple[int, bytes]], now: i64) -> None:
-    """The answer of a read ahead."""
-    b.reading = 0
+def owed_target(b: Backlog, e: Entry) -> StoredTarget | None:
+    """How a message goes to this queue, whether it was written for it or was there before it."""
+    t = target_of(e.targets, b.sid)
+    h = b.history
+    return t if t is not None or h is None else h.target(e.message, b.sid)
+
+
+def loaded(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i64) -> list[Backlog]:
+    """The answer of a read ahead; the queues that wait for it and have it now."""
+    core.coming.pop(reading.ids[0], None)
+    found: dict[int, list[Entry] | None] = {}
+    for segment, id, data in placed(core, reading, rows):
+        found[id] = unpack(core, segment, id, data, reading.backlog)
+    first = reading.backlog
+    assert first is not None
+    ready = [b for b in [first, *reading.others] if b.reading == reading.token]
+    for b in ready:
+        b.reading = 0
+        take_in(core, b, found, now)
+    return ready
+
+
+def placed(core: Core, reading: Reading, rows: list[tuple[int, bytes]]) -> list[tuple[Segment, int, bytes]]:
+    """The rows with their segments, but for those that are settled meanwhile."""
+    out: list[tuple[Segment, int, bytes]] = []
+    at = 0
     for id, data in rows:
-        segment = core.segments.get(id)
-        if segment is None or id <= b.read_to:
-            continue
-        b.read_to = id
-        found = entries(core, id, data)
-        if found is None:
+        while reading.segments[at].upto < id:
+            at += 1
+        segment = reading.segments[at]
+        if core.segments.get(segment.id) is segment:
+            out.append((segment, id, data))
+    return out
+
+
+def take_in(core: Core, b: Backlog, found: dict[int, list[Entry] | None], now: i64) -> bool:
+    """Into the window what comes next for this queue, as far as it is among what was ``found``."""
+    before = len(b.ram)
+    for segment in next_segments(core, b):
+        for id in unread(b, segment):
+            if id not in found:
+                return len(b.ram) > before
+            read = found[id]
+            if read is None:
+                segment.damaged = True  # nothing joins it any more
+            else:
+                for e in read:
+                    take_one(core, b, e)
+            b.read_to = id
+        if segment.damaged:
             lost(core, b, segment, now)
-            continue
-        for e in found:
-            m = e.message
-            if m.seq <= b.loaded or m.seq in b.held or m.seq in b.ahead:
-                continue
-            again = b.restored.pop(m.seq, None)
-            if again is not None:
-                push(b, again)
-                continue
-            t = target_of(e.targets, b.sid)
-            if t is not None:
-                push(b, delivery(core, m, t.qos, t.retain_as_published, t.identifiers, b))
+    return len(b.ram) > before
+
+
+def take_one(core: Core, b: Backlog, e: Entry) -> None:
+    m = e.message
+    if m.seq <= b.loaded or m.seq in b.held or m.seq in b.ahead:
+        return
+    again = b.restored.pop(m.seq, None)
+    if again is not None:
+        push(b, again)
+        return
+    t = owed_target(b, e)
+    if t is not None:
+        push(b, delivery(core, m, t.qos, t.retain_as_published, t.identifiers, b))
 
 
 def lost(core: Core, b: Backlog, segment: Segment, now: i64) -> None:
@@ -286,21 +352,25 @@ def by_sid(core: Core, sid: int) -> Backlog | None:
 
 def give_up(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i64) -> None:
     """Drop what waits in these segments, counted under ``reading.reason``; what is in flight stays."""
-    for id, data in rows:
-        segment = core.segments.get(id)
-        if segment is None:
-            continue
-        found = entries(core, id, data)
+    for segment, id, data in placed(core, reading, rows):
+        found = unpack(core, segment, id, data, None)
         if found is None:
+            segment.damaged = True
+        else:
+            for e in found:
+                for t in e.targets:
+                    other = by_sid(core, t.sid)
+                    if other is not None:
+                        drop_entry(core, other, e.message, reading.reason, now)
+                for b in core.apps.histories:
+                    h = b.history
+                    if h is not None and not h.counting and target_of(e.targets, b.sid) is None:
+                        if h.target(e.message, b.sid) is not None:
+                            drop_entry(core, b, e.message, reading.reason, now)
+        if segment.damaged and id == segment.upto:
             for b in all_backlogs(core):
-                if id in b.owed:
+                if segment.id in b.owed:
                     lost(core, b, segment, now)
-            continue
-        for e in found:
-            for t in e.targets:
-                other = by_sid(core, t.sid)
-                if other is not None:
-                    drop_entry(core, other, e.message, reading.reason, now)
 
 
 def drop_entry(core: Core, b: Backlog, m: Message, reason: str, now: i64) -> None:
@@ -332,6 +402,14 @@ def end(core: Core, b: Backlog, reason: str, now: i64) -> int:
             segment.pending -= owed
             if segment.pending == 0:
                 settle_segment(core, segment, now)
+    h = b.history
+    if h is not None:
+        core.apps.histories.pop(b, False)
+        for segment in h.left:
+            segment.pending -= 1
+            if segment.pending == 0:
+                settle_segment(core, segment, now)
+        h.left = []
     b.ended = True
     for messages in (list(core.hold), core.commit.messages):
         for m in messages:

@@ -5,6 +5,7 @@ from mypy_extensions import i64
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch
 from gateway.core.fifo import Fifo
+from gateway.core.history import History
 from gateway.core.message import Message, Segment
 from gateway.core.model import LANE, Backlog, Session, Target
 from gateway.core.nodes import ALIVE_KEY
@@ -18,7 +19,7 @@ from gateway.core.record import (
     pack_state,
     pack_target,
 )
-from gateway.core.state import SEGMENT_EXPIRED, Commit, Core
+from gateway.core.state import Commit, Core
 
 
 def sid_of(t: Target) -> int:
@@ -106,6 +107,9 @@ def state_of(core: Core, s: Session) -> bytes:
     if b is not None:
         fill_cursor(core, b, row)
     row.id_end = s.id_wanted
+    row.user = s.user
+    if b is not None and b.history is not None:
+        fill_history(core, b, b.history, row)
     for d in s.inflight.values():
         if d.qos == 2:
             if d.state >= 3:
@@ -115,6 +119,16 @@ def state_of(core: Core, s: Session) -> bytes:
     # not what is held back with its message, see stall.py
     row.awaiting = [packet_id for packet_id, held in s.awaiting.items() if held != core.commit.number]
     return pack_state(row)
+
+
+def fill_history(core: Core, b: Backlog, h: History, row: SessionState) -> None:
+    """Once the cursor has come to where it subscribed, it is a session like any other."""
+    if h.end and not h.counting and b.cursor + 1 >= h.end:
+        b.history = None
+        core.apps.histories.pop(b, False)
+        return
+    row.history = h.end
+    row.filters = [(sub.filter, sub.options, sub.identifier) for sub in h.filters]
 
 
 def prune(core: Core, b: Backlog) -> None:
@@ -133,7 +147,7 @@ def thin(core: Core, b: Backlog) -> None:
     for messages in (flying.messages if flying is not None else [], core.commit.messages, list(core.hold)):
         for m in messages:
             newest = min(newest, m.seq)
-    spans = sorted([(segment.first, segment.last) for segment in core.segments.values()])
+    spans = sorted([(one.first, one.last) for one in [*core.segments.values(), *core.kept.segments.values()]])
     kept: set[int] = set()
     at = 0
     reach = 0  # spans overlap where messages were held back
@@ -172,6 +186,7 @@ def close(core: Core, open: Commit, now: i64) -> None:
     core.next_segment += 1
     core.segments[segment.id] = segment
     segment.time = now
+    segment.since = now
     segment.first = messages[0].seq
     open.segment = segment
     last: i64 = segment.first
@@ -290,24 +305,3 @@ def pack(open: Commit) -> Batch:
     batch.counters = open.counters
     batch.meta = open.meta
     return batch
-
-
-def settle_segment(core: Core, segment: Segment, now: i64) -> None:
-    """Its last delivery is settled: it can be deleted once it is on disk."""
-    if segment.committed and segment.id in core.segments:
-        del core.segments[segment.id]
-        core.commit.dead.append(segment.id)
-        core.lazy(now)
-
-
-def written(core: Core, open: Commit, now: i64) -> None:
-    """The commit is on disk."""
-    core.durable_commit = open.number
-    core.nodes.ids_end = max(core.nodes.ids_end, open.ids_end)
-    segment = open.segment
-    if segment is not None:
-        segment.committed = True
-        if segment.pending == 0:
-            settle_segment(core, segment, now)
-        elif segment.expires:
-            core.timer(segment.expires, SEGMENT_EXPIRED, segment.id)

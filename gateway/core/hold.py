@@ -26,7 +26,7 @@ def may_hold(core: Core, targets: list[Target]) -> bool:
     """
     limits = core.limits
     window_ms: i64 = limits.commit_window_ms
-    if window_ms == 0 or core.hold_bytes >= limits.hold_bytes_max:
+    if window_ms == 0 or core.hold_bytes >= limits.hold_bytes_max or limits.log_keep_bytes:
         return False
     for t in targets:
         s = t.owner

@@ -13,6 +13,7 @@ SHARED_QOS2: Final = "shared_qos2"  # sent to a member that ended; nobody else m
 CONGESTED: Final = "congested"  # QoS 0 while the connection had too much unsent
 ACL: Final = "acl"
 DAMAGED: Final = "damaged"  # the log could not be read there
+RETENTION: Final = "retention"  # unread by an APPLICATION for longer, or more of it, than its log is to hold
 
 DROPPED: Final = "dropped."  # what the stored name of a drop counter begins with
 

@@ -5,15 +5,17 @@ from mypy_extensions import i64
 from gateway.core import probing
 from gateway.core.backlog import end, unload
 from gateway.core.delivery import reserve_ids
+from gateway.core.earliest import expect
 from gateway.core.feed import feed
 from gateway.core.hold import harvest
 from gateway.core.ingest import connection_ended as nodes_left
 from gateway.core.ledger import QOS0_OFFLINE, SESSION_END
 from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
-from gateway.core.paths import choose, matches
+from gateway.core.paths import choose
 from gateway.core.pump import pump
 from gateway.core.ranks import enable, in_memory, sids, zero_waits
+from gateway.core.rules import matches
 from gateway.core.shared import hand_over, pump_groups
 from gateway.core.state import CONNACKED, Core
 from gateway.core.state import SESSION_END as SESSION_TIMER
@@ -141,6 +143,8 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
     keep_will(core, s, p.will)
     settle_properties(core, c, p)
     choose(core, c, s, p.username)
+    if not present:
+        expect(core, s)
     if core.watches:
         probing.admitted(core, c, client_id, p, now)
     data = encode(connack(core, c, p, present, assigned, expiry_s), c.version)
@@ -298,6 +302,9 @@ def end_session(core: Core, s: Session, now: i64) -> None:
         leave(core, s, g, now)
     core.sessions.pop(s.client_id, None)
     core.by_sid.pop(s.sid, None)
+    core.apps.bounded.pop(s, False)
+    core.apps.paced.pop(s, False)
+    core.apps.drains.pop(s, None)
     b = s.backlog
     if b is not None:
         for queue in s.backlogs():

@@ -1,12 +1,32 @@
 """Every limit of the core in one place; the unit stands last in the name. 0 = no limit unless said otherwise."""
 
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 NEVER: Final = 0xFFFFFFFF  # a session expiry interval that never ends, seconds
 
 DROP_OLDEST: Final = 0  # the oldest QoS 0 first, else the oldest
 DROP_NEWEST: Final = 1
 PUSH_BACK: Final = 2  # stop reading the publisher
+
+# which member of a shared group gets a message
+ROUND_ROBIN: Final = 0
+LEAST_INFLIGHT: Final = 1
+HASH_TOPIC: Final = 2
+STICKY: Final = 3
+
+UNSET: Final = -1  # in a rule: what holds for all clients of the type holds for this one
+
+
+class ClientRule(NamedTuple):
+    """Clients by name (patterns with * and ?, "" = any), their type, and how the log of an APPLICATION is read."""
+
+    client_id: str
+    username: str
+    application: bool
+    earliest: int = UNSET  # 1 = a new session starts at the earliest message that the log still has, 0 = at its end
+    max_bytes: int = UNSET  # unread; above it the oldest fall off, 0 = no limit
+    max_age_s: int = UNSET  # of unread messages; 0 = no limit
+    drain_rate: int = UNSET  # messages/s from the queue; 0 = no limit
 
 
 @final
@@ -35,9 +55,7 @@ class Limits:
         self.message_expiry_s: int = 0  # for messages without one
         self.upgrade_qos: bool = False
         # outbound paths
-        self.client_types: list[
-            tuple[str, str, bool]
-        ] = []  # (client-id pattern, user pattern, application); first match
+        self.client_types: list[ClientRule] = []  # first match
         self.write_and_flush: bool = True  # direct
         self.buffered_msg_count: int = 5
         self.device_write_and_flush: bool = True
@@ -46,6 +64,13 @@ class Limits:
         self.device_ttl_s: int = 0  # for messages without an expiry of their own
         self.app_write_and_flush: bool = False
         self.app_buffered_msg_count: int = 10
+        self.app_start: int = 0  # 1 = earliest; this and the next three where an APPLICATION's rule says nothing
+        self.app_max_bytes: int = 0
+        self.app_max_age_s: int = 0
+        self.app_drain_rate: int = 0
+        self.log_keep_bytes: int = 0  # of the log that stays when all of it is settled; 0 = nothing
+        self.log_keep_age_s: int = 0
+        self.shared_strategy: int = ROUND_ROBIN
         self.flush_cache_max: int = 10_000  # connections
         self.flush_cache_expiration_ms: int = 300_000
         self.flush_interval_ms: int = 100
@@ -61,9 +86,8 @@ class Limits:
         self.window_messages: int = 1000  # of a durable queue, kept in RAM per session
         self.window_bytes: int = 1_048_576
         self.out_high_bytes: int = 1_048_576  # unsent bytes on a connection: congested above, free again below half
-        self.pending_bytes_max: int = (
-            67_108_864  # waiting for the disk; above it durable publishers are read no further
-        )
+        # waiting for the disk; above it durable publishers are read no further
+        self.pending_bytes_max: int = 67_108_864
         # Sparkplug
         self.bridge: bool = True
         self.bridge_elide: bool = False

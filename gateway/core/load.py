@@ -3,9 +3,11 @@
 from mypy_extensions import i64
 
 from gateway.core import ranks
-from gateway.core.backlog import all_backlogs, by_sid, delivery, entries, target_of
+from gateway.core.backlog import all_backlogs, by_sid, delivery, target_of
 from gateway.core.batch import Snapshot
 from gateway.core.births import load_births
+from gateway.core.earliest import resume
+from gateway.core.history import History
 from gateway.core.ingest import IDS_KEY
 from gateway.core.lifecycle import end_session
 from gateway.core.limits import NEVER
@@ -22,6 +24,8 @@ from gateway.core.record import (
     unpack_state,
     unpack_will,
 )
+from gateway.core.rules import apply_all
+from gateway.core.segments import absorb, fits, settle, unpack
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Core
 from gateway.core.subscribe import end_group, new_group
 from gateway.core.topics import Subscription, split_share
@@ -98,6 +102,13 @@ def load_state(core: Core, s: Session, state: SessionState) -> None:
     s.next_id = state.id_end
     s.id_end = state.id_end
     s.id_wanted = state.id_end
+    s.user = state.user
+    b = s.backlog
+    if b is not None and state.history >= 0:
+        filters = [Subscription.from_row(s.sid, filter, options, id) for filter, options, id in state.filters]
+        b.history = History(state.history, filters)
+        if state.history:
+            core.apps.histories[b] = True
     for packet_id in state.awaiting:
         s.awaiting[packet_id] = 0
     for packet_id, owner, seq in state.sent:
@@ -137,41 +148,53 @@ def load_subscriptions(core: Core, snapshot: Snapshot) -> None:
 
 
 def load_segments(core: Core, snapshot: Snapshot) -> None:
-    needed: dict[int, bool] = {}
+    sent = [seq for _, _, _, seq in core.sent_loads]
     for id, last, data in snapshot.segments:
-        segment = Segment(id)
-        segment.last = last
-        segment.committed = True
+        part = Segment(id)
+        part.last = last
+        part.committed = True
         core.next_segment = max(core.next_segment, id + 1)
-        core.segments[id] = segment
         core.next_seq = max(core.next_seq, last + 1)
         try:
-            segment.first, segment.time, expires, sets = unpack_segment_targets(data)
+            part.first, part.time, part.expires, sets = unpack_segment_targets(data)
         except Corrupt:
-            needed[id] = True
+            part.damaged = True
+            add_segment(core, part)
+            core.needed[id] = part
             core.half.extend([(b, id) for b in all_backlogs(core)])
             continue
-        if expires:
-            segment.expires = expires
-            core.timer(expires, SEGMENT_EXPIRED, id)
+        part.since = part.time
+        part.bytes = len(data) + sum([stored.bytes for stored in sets])
+        segment = add_segment(core, part)
         for stored in sets:
-            segment.bytes += stored.bytes
             for t in stored.targets:
                 core.next_sid = max(core.next_sid, t.sid % LANE + 1)
                 owed = by_sid(core, t.sid) or restored(core, t.sid)
                 if owed is None or owed.cursor >= last:
                     continue
-                first = segment.first
+                first = part.first
                 if owed.cursor < first and not [a for a in owed.ahead if first <= a <= last]:
                     owe(owed, segment, stored.messages, stored.bytes)
                 elif (owed, id) not in core.half:
                     core.half.append((owed, id))
-                    needed[id] = True
-    for _, _, _, seq in core.sent_loads:
-        for segment in core.segments.values():
-            if segment.first <= seq <= segment.last:
-                needed[segment.id] = True
-    core.needed = list(needed)
+                    core.needed[id] = segment
+        for seq in sent:
+            if part.first <= seq <= last:
+                core.needed[id] = segment
+    for segment in core.segments.values():
+        if segment.expires:
+            core.timer(segment.expires, SEGMENT_EXPIRED, segment.id)
+
+
+def add_segment(core: Core, part: Segment) -> Segment:
+    """What is stored under one id; it may join the one before."""
+    before = core.newest
+    if before is not None and fits(core, before, part):
+        absorb(before, part)
+        return before
+    core.newest = part
+    core.segments[part.id] = part
+    return part
 
 
 def owe(b: Backlog, segment: Segment, messages: int, size: int) -> None:
@@ -230,11 +253,13 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
     """With the records of the needed segments: exact counts, and QoS 2 deliveries that were in flight."""
     read: dict[int, list[Entry] | None] = {}
     for id, data in rows:
-        read[id] = entries(core, id, data)
+        segment = core.needed[id]
+        read[id] = unpack(core, segment, id, data, None)
         if read[id] is None:
+            segment.damaged = True
             core.alarms.append(f"segment {id} of the log is damaged")
     for b, id in core.half:
-        count_half(b, core.segments[id], read.get(id))
+        count_half(b, core.needed[id], read.get(id))
     for owner_session, packet_id, owner, seq in core.sent_loads:
         restore_sent(core, owner_session, packet_id, owner, seq, read)
     for b in all_backlogs(core):
@@ -246,13 +271,13 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
         own = s.backlogs()
         elsewhere = [d for d in s.inflight.values() if d.backlog not in own]  # released, or of a group
         s.matched = sum([b.count for b in own]) + len(elsewhere) + sum(ranks.drops(core, s).values())
-    for id in [i for i, segment in core.segments.items() if segment.pending == 0]:
-        del core.segments[id]
-        core.commit.dead.append(id)
-        core.lazy(now)
+    resume(core, now)
+    for segment in [one for one in core.segments.values() if one.pending == 0]:
+        settle(core, segment, now)
     core.half = []
     core.sent_loads = []
-    core.needed = []
+    core.needed = {}
+    apply_all(core)
     for ended in [s for s in core.by_sid.values() if s.expiry_s == 0]:
         end_session(core, ended, now)
     for g in [g for g in core.groups.values() if not g.members]:
@@ -274,11 +299,15 @@ def restore_sent(
     b = by_sid(core, owner)
     if b is None:
         return
-    for found in read.values():
+    for id, found in read.items():
         if not found or not found[0].message.seq <= seq <= found[-1].message.seq:
             continue
         same = [e for e in found if e.message.seq == seq]
         t = target_of(same[0].targets, owner) if same else None
+        if t is None and same and b.history is not None:
+            t = b.history.target(same[0].message, owner)
+            if t is not None:
+                owe(b, core.needed[id], 1, same[0].message.size)  # it will not be counted
         if t is None:
             continue
         e = same[0]

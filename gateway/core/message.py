@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 @final
 class Segment:
-    """One commit's worth of the message log, and how many deliveries still need it.
+    """A stretch of the message log, and how many deliveries still need it: one commit's worth, or that of several small
+    ones (segments.py), stored under the ids ``id``..``upto``.
 
     Ids grow with the commits. Positions are ``first``..``last``, with gaps: messages held back
     (see hold.py) may come in a later segment or never. For one queue positions grow from segment to segment.
@@ -20,12 +21,15 @@ class Segment:
 
     def __init__(self, id: int) -> None:
         self.id = id
+        self.upto = id
         self.first: int = 0
         self.last: int = 0
-        self.time: int = 0  # gateway ms of its commit: the age of what is in it
+        self.time: int = 0  # gateway ms of its last commit: all in it is at least so old
+        self.since: int = 0  # of its first one
         self.committed: bool = False
         self.pending: int = 0  # deliveries not settled yet
         self.bytes: int = 0
+        self.damaged: bool = False
         self.expires: int = 0  # gateway ms by which all of it has expired; 0 = never
 
 

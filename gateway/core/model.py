@@ -8,6 +8,7 @@ from typing import Final, final
 from mypy_extensions import i64, mypyc_attr
 
 from gateway.core.fifo import Fifo
+from gateway.core.history import History
 from gateway.core.message import Message
 from gateway.core.nodes import Node, Source
 from gateway.core.topics import Subscription
@@ -130,6 +131,7 @@ class Backlog:
         self.live: bool = True
         self.ordered: bool = True  # ``held`` is in log order and before all else
         self.reading: int = 0  # token of the read under way
+        self.history: History | None = None  # it began with the earliest and is not through with it
         self.ended: bool = False
         self.count: i64 = 0
         self.bytes: i64 = 0
@@ -217,6 +219,14 @@ class Session:
         self.rate_at: i64 = 0
         self.matched: i64 = 0
         self.settled: i64 = 0
+        # what its client rule says while it is an APPLICATION's (rules.py); 0 = nothing
+        self.user: str = ""  # name of the last CONNECT: rules go by it while nobody is connected, too
+        self.max_bytes: i64 = 0
+        self.max_age_ms: i64 = 0
+        self.trimming: bool = False  # a read is under way for what falls off
+        self.drain_rate: i64 = 0  # messages per second
+        self.credit: i64 = 0  # thousandths of a message that may be drained now
+        self.credit_at: i64 = 0  # gateway ms
 
     @property
     def durable(self) -> bool:
@@ -231,6 +241,13 @@ class Session:
         for r in self.ranks or []:
             out.extend([lane for lane in (r.backlog, r.zero) if lane is not None and lane is not b])
         return out
+
+    def owed(self) -> i64:
+        """Messages of its queues on disk, those in flight included."""
+        b = self.backlog
+        if b is None:
+            return 0
+        return b.count if self.ranks is None else sum([one.count for one in self.backlogs()])
 
     def let_go(self) -> None:
         """It has ended: remembered routes may still know it for long, its messages must not stay with them."""
@@ -255,6 +272,7 @@ class Group:
         self.members: list[Session] = []
         self.options: dict[int, Subscription] = {}  # by the member's sid
         self.turn: int = 0
+        self.sticky: Session | None = None  # who gets everything under that strategy
         self.backlog: Backlog | None = None  # durable as soon as a member is
 
 

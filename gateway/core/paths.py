@@ -4,7 +4,6 @@ Direct (sessions that end with the connection), persistent DEVICE and persistent
 PUBLISHes may gather over loop turns (flush.py); on the third, PUBLISH and PUBREL gather within one batch.
 """
 
-from fnmatch import fnmatchcase
 from typing import Final
 
 from mypy_extensions import i64
@@ -14,6 +13,7 @@ from gateway.core.ledger import EXPIRED, QUEUE_FULL
 from gateway.core.limits import Limits
 from gateway.core.message import Message
 from gateway.core.model import APPLICATION, DEVICE, DIRECT, Backlog, Client, Delivery, Session
+from gateway.core.rules import named, of_session
 from gateway.core.state import Core
 
 NAMES: Final = ["direct", "device", "application"]  # by path
@@ -28,26 +28,12 @@ def flush_cache(limits: Limits) -> FlushCache | None:
     )
 
 
-def is_application(limits: Limits, client_id: str, username: str | None) -> bool:
-    """The first rule decides that names this client; an empty pattern asks for nothing."""
-    for id_pattern, user_pattern, application in limits.client_types:
-        if id_pattern and not matches(client_id, id_pattern):
-            continue
-        if user_pattern and (username is None or not matches(username, user_pattern)):
-            continue
-        return application
-    return False
-
-
-def matches(text: str, pattern: str) -> bool:
-    return fnmatchcase(text, pattern.replace("[", "[[]"))  # only * and ? are special
-
-
 def choose(core: Core, c: Client, s: Session, username: str | None) -> None:
     """The client's path for as long as it is connected; it says how its queue is delivered, not where that is."""
+    named(core, s, username)
     if s.backlog is None:
         c.path = DIRECT
-    elif is_application(core.limits, s.client_id, username):
+    elif of_session(core, s) is not None:
         c.path = APPLICATION
     else:
         c.path = DEVICE

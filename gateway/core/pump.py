@@ -19,6 +19,7 @@ from gateway.core.model import (
     Rank,
     Session,
 )
+from gateway.core.pace import MESSAGE, held_back
 from gateway.core.paths import beyond_limits, gather_in_batch
 from gateway.core.ranks import barrier, turn, zero_waits
 from gateway.core.state import Core
@@ -192,10 +193,8 @@ def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> Non
     while b.ram and not c.jammed():
         if not send_head(core, s, c, b, now):
             break
-    if not b.at_end():
-        refill(core, b)
-        if b.at_end() and b.ram and s.used < c.window and not c.jammed() and not s.staged:
-            pump_backlog(core, s, c, b, now)
+    if not b.at_end() and refill(core, b) and s.used < c.window and not c.jammed() and not s.staged:
+        pump_backlog(core, s, c, b, now)
 
 
 def send_head(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> bool:
@@ -214,17 +213,21 @@ def send_head(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> bool:
         drop(core, s, pop(b), EXPIRED, now)
     elif c.path == DEVICE and (limited := beyond_limits(core, b, d.message, now)):
         drop(core, s, pop(b), limited, now)
+    elif d.qos and (s.used >= c.window or (d.qos == 1 and (s.staged or d.message.waits))):
+        return False
+    elif s.drain_rate and held_back(core, s, now):
+        return False
     elif d.qos == 0:
         pop(b)
+        s.credit -= MESSAGE
         if write(core, c, d, False, now):
             s.settled += 1
             settle(core, b, d.message, now)
         else:
             drop(core, s, d, TOO_LARGE, now)
-    elif s.used >= c.window or (d.qos == 1 and (s.staged or d.message.waits)):
-        return False
     else:
         pop(b)
+        s.credit -= MESSAGE
         if not start(core, s, c, d, now):
             b.ram.appendleft(d)
             b.ram_bytes += d.message.size

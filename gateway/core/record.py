@@ -5,14 +5,16 @@ A segment's ``targets`` say who must get how much (read at every start); its
 MQTT variable byte integers unless fixed-width, big endian.
 """
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
 from gateway.core.message import Message
-from gateway.core.model import Target
 from gateway.mqtt.encode import varint
 from gateway.mqtt.packets import Will
+
+if TYPE_CHECKING:
+    from gateway.core.model import Target
 
 RETAIN: Final = 4
 DEADLINE: Final = 8
@@ -170,7 +172,7 @@ def unpack_will(data: bytes) -> tuple[Will, int]:
 class TargetSet:
     """Messages of one commit that go to the same targets: written once, however many."""
 
-    def __init__(self, index: int, key: bytes, targets: list[Target]) -> None:
+    def __init__(self, index: int, key: bytes, targets: "list[Target]") -> None:
         self.index = varint(index)
         self.key = key
         self.targets = targets
@@ -255,6 +257,7 @@ class SessionState:
     ``sent``: QoS 2 (packet id, sid of the queue it came from, seq) before PUBREC;
     ``released``: packet ids after PUBREC; ``awaiting``: incoming QoS 2 ids.
     ``id_end``: packet ids are taken from a counter that after a crash goes on here.
+    ``user``: the user name of the last CONNECT, "" = none.
     """
 
     def __init__(self) -> None:
@@ -264,6 +267,9 @@ class SessionState:
         self.sent: list[tuple[int, int, int]] = []
         self.released: list[int] = []
         self.awaiting: list[int] = []
+        self.user: str = ""
+        self.history: int = -1  # position at which it subscribed and reaches back from, 0 = not yet, -1 = it does not
+        self.filters: list[tuple[str, int, int]] = []  # of that SUBSCRIBE: filter, options, identifier
 
 
 def pack_state(s: SessionState) -> bytes:
@@ -279,6 +285,12 @@ def pack_state(s: SessionState) -> bytes:
     out.extend([number(packet_id) for packet_id in s.released])
     out.append(number(len(s.awaiting)))
     out.extend([number(packet_id) for packet_id in s.awaiting])
+    if s.user or s.history >= 0:
+        out.append(field(s.user.encode()))
+    if s.history >= 0:
+        out.append(number(s.history) + number(len(s.filters)))
+        for filter, options, identifier in s.filters:
+            out.append(field(filter.encode()) + number(options) + number(identifier))
     return b"".join(out)
 
 
@@ -307,4 +319,21 @@ def unpack_state(data: bytes) -> SessionState:
     while n > 0:
         s.awaiting.append(r.number())
         n -= 1
+    if r.more():
+        s.user = text(r)
+    if r.more():
+        s.history = r.number()
+        n = r.number()
+        while n > 0:
+            filter = text(r)
+            options = r.number()
+            s.filters.append((filter, options, r.number()))
+            n -= 1
     return s
+
+
+def text(r: Reader) -> str:
+    try:
+        return r.field().decode()
+    except UnicodeDecodeError:
+        raise Corrupt("not UTF-8") from None

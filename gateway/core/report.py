@@ -2,6 +2,7 @@
 
 from mypy_extensions import i64
 
+from gateway.core.drain import eta_s, rate_of
 from gateway.core.fanout import deliver_all
 from gateway.core.limits import NEVER
 from gateway.core.message import Message
@@ -37,6 +38,7 @@ def status(core: Core, now: i64) -> Row:
         "sessions": {"total": len(core.by_sid), "connected": connected, "persistent": persistent},
         "queue": {"messages": messages, "bytes": size, "oldest_ms": oldest(core, now)},
         "inflight": inflight,
+        "drain": drain_row(core),
         "retained": len(core.retained),
         "subscriptions": len(core.trie),
         "parked": len(core.parked),
@@ -44,11 +46,24 @@ def status(core: Core, now: i64) -> Row:
             "used_bytes": core.used_bytes,
             "max_bytes": core.limits.store_bytes_max,
             "segments": len(core.segments),
+            "kept_bytes": core.kept.bytes,
             "error": core.store_error or None,
             "full": core.full_since != 0,
         },
         "counters": {k: v for k, v in counters.items() if not k.startswith("dropped.")},
         "drops": ledger.drops(0),
+    }
+
+
+def drain_row(core: Core) -> Row:
+    """Queues of connected sessions, together: how many, messages/s, and when the last of them is empty."""
+    rates = [rate for s in core.apps.drains if (rate := rate_of(core, s)) is not None]
+    etas = [eta_s(core, s) for s in core.apps.drains]
+    known = [eta for eta in etas if eta is not None]
+    return {
+        "sessions": len(etas),
+        "messages_s": sum(rates),
+        "eta_s": max(known) if known and len(known) == len(etas) else None,
     }
 
 
@@ -86,7 +101,7 @@ def rank_rows(core: Core, s: Session) -> list[Row]:
 def oldest(core: Core, now: i64) -> int:
     """Age in ms of the oldest segment that somebody still needs."""
     for segment in core.segments.values():
-        return max(0, now - segment.time)
+        return max(0, now - segment.since)
     return 0
 
 
@@ -95,7 +110,7 @@ def session_row(core: Core, s: Session, now: i64) -> Row:
     age: i64 = 0
     for b in s.backlogs():
         if b.owed:
-            age = max(age, now - core.segments[next(iter(b.owed))].time)
+            age = max(age, now - core.segments[next(iter(b.owed))].since)
     return {
         "client_id": s.client_id,
         "kind": "session",
@@ -122,6 +137,11 @@ def session_row(core: Core, s: Session, now: i64) -> Row:
         "window": c.window if c is not None else 0,
         "path": NAMES[c.path] if c is not None else None,
         "awaiting_rel": len(s.awaiting),
+        "drain_rate": s.drain_rate or None,
+        "drained_s": rate_of(core, s),
+        "eta_s": eta_s(core, s),
+        "max_bytes": s.max_bytes or None,
+        "max_age_s": s.max_age_ms // 1000 or None,
         "matched": s.matched,
         "acknowledged": s.settled,
         "will_pending": s.will_at != 0,
@@ -134,7 +154,7 @@ def group_row(core: Core, g: Group, now: i64) -> Row:
     b = g.backlog
     age = 0
     if b is not None and b.owed:
-        age = now - core.segments[next(iter(b.owed))].time
+        age = now - core.segments[next(iter(b.owed))].since
     return {
         "client_id": g.share,
         "kind": "group",

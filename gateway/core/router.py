@@ -7,19 +7,17 @@ from typing import final
 
 from mypy_extensions import i64
 
-from gateway.core import acks, backlog, lifecycle, load, paths, probing, publish, ranks, report, subscribe, upkeep
-from gateway.core.answers import release_acks
+from gateway.core import acks, lifecycle, load, paths, probing, publish, ranks, reads, report, rules, subscribe, upkeep
 from gateway.core.batch import Batch, Snapshot
-from gateway.core.commits import written
+from gateway.core.committed import committed
 from gateway.core.feed import feed
 from gateway.core.limits import Limits
-from gateway.core.message import Message
-from gateway.core.model import Client, Group, PendingAck, Session
+from gateway.core.model import Client, Session
 from gateway.core.port import BridgePort
-from gateway.core.pump import pump, staged
-from gateway.core.shared import pump_group, pump_groups
-from gateway.core.stall import take_batch, worked
-from gateway.core.state import CONNACKED, IDS, RELEASE, RETAINED, SEND, STAGED_SEND, Core, Waiter
+from gateway.core.pump import pump
+from gateway.core.shared import pump_groups
+from gateway.core.stall import take_batch
+from gateway.core.state import Core
 from gateway.mqtt.encode import encode
 from gateway.mqtt.errors import PacketError
 from gateway.mqtt.packets import (
@@ -70,7 +68,7 @@ class Router:
 
     def needed_segments(self) -> list[int]:
         """Segments whose records finish_load() must see."""
-        return self.core.needed
+        return list(self.core.needed)
 
     def finish_load(self, rows: list[tuple[int, bytes]], now: int) -> None:
         load.finish(self.core, rows, now)
@@ -209,86 +207,13 @@ class Router:
     # in: the store
 
     def on_committed(self, number: int, now: int) -> None:
-        core = self.core
-        commit = core.flying
-        assert commit is not None and commit.number == number
-        core.flying = None
-        worked(core, commit.whole)
-        written(core, commit, now)
-        touched: list[Client] = []
-        last: PendingAck | None = None
-        for a in commit.acks:
-            a.done = True
-            if last is None or a.client is not last.client:
-                touched.append(a.client)
-            last = a
-        for c in touched:
-            if not c.closed and not c.closing:
-                release_acks(core, c)
-        if commit.staged:
-            self._release(commit.staged, now)
-        for w in commit.waiters:
-            self._go_on(w, now)
-        core.retry = True
-
-    def _release(self, staged: list[Message], now: i64) -> None:
-        """These are on disk: they may leave."""
-        core = self.core
-        sessions: dict[int, Session] = {}
-        groups: dict[int, Group] = {}
-        for m in staged:
-            m.waits = False
-            for t in m.targets:
-                s = t.owner
-                g = t.group
-                if s is not None:
-                    sessions[s.sid] = s
-                elif g is not None:
-                    groups[g.sid] = g
-        for s in sessions.values():
-            pump(core, s, now)
-        for g in groups.values():
-            pump_group(core, g, now)
-
-    def _go_on(self, w: Waiter, now: i64) -> None:
-        core = self.core
-        c = w.client
-        s = w.session
-        if w.kind == SEND:
-            if c is not None and not c.closed and not c.closing:
-                core.send(c, w.data)
-        elif w.kind == CONNACKED:
-            assert c is not None
-            lifecycle.connacked(core, c, w.data, now)
-        elif s is not None:
-            if w.kind == STAGED_SEND:
-                staged(core, s, w.value, now)
-            elif w.kind == RELEASE:
-                acks.released(core, s, w.value, now)
-            elif w.kind == RETAINED:
-                subscribe.send_retained(core, s, now)
-            elif w.kind == IDS:
-                s.id_end = max(s.id_end, w.value)
-                pump(core, s, now)
-                pump_groups(core, s, now)
+        committed(self.core, number, now)
 
     def on_commit_failed(self, number: int, text: str, now: int) -> None:
         upkeep.failed(self.core, text, now)
 
     def on_segments(self, token: int, rows: list[tuple[int, bytes]], now: int) -> None:
-        core = self.core
-        reading = core.readings.pop(token, None)
-        if reading is None:
-            return
-        b = reading.backlog
-        if b is None:
-            backlog.give_up(core, reading, rows, now)
-        elif b.reading == token:
-            backlog.loaded(core, b, rows, now)
-            if b.session is not None:
-                pump(core, b.session, now)
-            elif b.group is not None:
-                pump_group(core, b.group, now)
+        reads.arrived(self.core, token, rows, now)
 
     def on_store_usage(self, used_bytes: int, now: int) -> None:
         core = self.core
@@ -315,6 +240,7 @@ class Router:
     def reload(self, limits: Limits, now: int) -> None:
         self.core.limits = limits
         paths.reload(self.core)
+        rules.apply_all(self.core)
         ranks.reload(self.core, now)
         self.core.routes = {}
         self.core.trie.generation += 1

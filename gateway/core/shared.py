@@ -6,29 +6,14 @@ that a memory member never acknowledged is still there for the others.
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import add, delivery, give_back, online, pop, refill, settle
+from gateway.core.backlog import add, delivery, give_back, online, pop, put_back, refill, settle, take
 from gateway.core.delivery import drop, start, write
 from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
+from gateway.core.members import next_pair, pick
 from gateway.core.message import Message
 from gateway.core.model import SENT, Client, Delivery, Group, Session, Target
 from gateway.core.queue import deliver0, offer
 from gateway.core.state import Core
-
-
-def pick(g: Group, room: bool) -> Session | None:
-    """The next connected member in turn; with ``room`` only one that can take a QoS > 0 message at once."""
-    n = len(g.members)
-    for i in range(n):
-        at = (g.turn + i) % n
-        s = g.members[at]
-        c = s.client
-        if c is None or not c.connected or c.closing:
-            continue
-        if room and (c.jammed() or s.used >= c.window or s.staged or s.queue or s.ranked or s.resend):
-            continue
-        g.turn = (at + 1) % n
-        return s
-    return None
 
 
 def adapt(core: Core, g: Group, s: Session, d: Delivery) -> None:
@@ -49,9 +34,9 @@ def dispatch(core: Core, g: Group, m: Message, t: Target, now: i64) -> None:
         add(core, b, m, t)
         pump_group(core, g, now)
         return
-    s = pick(g, m.qos > 0)
+    s = pick(core, g, m, m.qos > 0)
     if s is None:
-        s = pick(g, False)
+        s = pick(core, g, m, False)
     if s is None:
         core.ledger.drop(g.sid, QOS0_OFFLINE if m.qos == 0 else QUEUE_FULL, 1)
         return
@@ -78,12 +63,13 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
                 continue
             if d.message.waits:
                 return
-            s = pick(g, True)
-            c: Client | None = s.client if s is not None else None
-            if s is None or c is None:
+            pair = next_pair(core, g, b)
+            c: Client | None = pair[1].client if pair is not None else None
+            if pair is None or c is None:
                 return
+            d, s = pair
             adapt(core, g, s, d)
-            pop(b)
+            take(b, d)
             if d.qos == 0:
                 if write(core, c, d, False, now):
                     s.settled += 1
@@ -92,13 +78,11 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
                     drop(core, s, d, TOO_LARGE, now)
             elif not start(core, s, c, d, now):
                 s.matched -= 1
-                b.ram.appendleft(d)
-                b.ram_bytes += d.message.size
+                put_back(b, d)
                 return
         if b.at_end():
             return
-        refill(core, b)
-        if not b.at_end() or not b.ram:
+        if not refill(core, b):
             return
 
 
@@ -138,7 +122,7 @@ def hand_over(core: Core, s: Session, now: i64) -> None:
             give_back(d.backlog, d)
         else:
             d.state = 0
-            other = pick(g, False) if g.members else None
+            other = pick(core, g, d.message, False) if g.members else None
             if other is None:
                 core.ledger.drop(g.sid, QUEUE_FULL, 1)
             else:

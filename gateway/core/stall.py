@@ -13,7 +13,7 @@ from gateway.core.commits import backlog_of, close, pack, position, prune, rows,
 from gateway.core.message import Message
 from gateway.core.model import LANE, STAGED, Session
 from gateway.core.record import pack_state, unpack_state
-from gateway.core.state import STAGED_SEND, Commit, Core, Waiter
+from gateway.core.state import HISTORY, STAGED_SEND, Commit, Core, Waiter
 
 RETRY_MS: Final = 500
 
@@ -172,8 +172,10 @@ def hand_on_rows(held: dict[str, bytes | None], fresh: dict[str, bytes | None]) 
 
 
 def needs_message(w: Waiter) -> bool:
-    """The first sending of a QoS 2 delivery whose message is not on its way to the disk."""
+    """The first sending of a QoS 2 delivery whose message is not on its way to the disk; what reads all that is."""
     s = w.session
+    if w.kind == HISTORY:
+        return True
     if w.kind != STAGED_SEND or s is None:
         return False
     d = s.inflight.get(w.value)

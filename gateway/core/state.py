@@ -13,7 +13,7 @@ from gateway.core.message import Message, Segment
 from gateway.core.model import Backlog, Client, Group, PendingAck, Route, Session
 from gateway.core.nodes import Nodes
 from gateway.core.priority import Priorities
-from gateway.core.record import TargetSet
+from gateway.core.record import Entry, TargetSet
 from gateway.core.retained import Retained
 from gateway.core.topics import Trie
 from gateway.core.watch import Watch
@@ -25,6 +25,7 @@ STAGED_SEND: Final = 2  # the first sending of a QoS 2 delivery
 RELEASE: Final = 3  # PUBREL of a QoS 2 delivery
 IDS: Final = 4  # packet ids up to ``value`` may be used
 RETAINED: Final = 5  # retained messages for the new subscriptions of a session
+HISTORY: Final = 6  # all of the time before a session that begins with the earliest is on disk
 
 # timers
 SESSION_END: Final = 0
@@ -91,10 +92,65 @@ class Commit:
 class Reading:
     """A read of segments on behalf of a queue, or to give up what is in them."""
 
-    def __init__(self, backlog: Backlog | None, ids: list[int], reason: str) -> None:
+    def __init__(self, backlog: Backlog | None, segments: list[Segment], first: int, reason: str) -> None:
+        """Parts below ``first`` are left out."""
         self.backlog = backlog
-        self.ids = ids
+        self.others: list[Backlog] = []  # that wait for the same
+        self.segments = segments
+        self.ids: list[int] = [id for s in segments for id in range(max(s.id, first), s.upto + 1)]
         self.reason = reason  # of the drops, when it is to give up
+        self.token: int = 0
+
+
+@final
+class Unpacked:
+    """Messages of the log that several queues are about to need, by stored id, the oldest first."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, list[Entry] | None] = {}  # none is None
+        self.sizes: dict[int, int] = {}
+        self.bytes: i64 = 0  # packed
+
+    def add(self, id: int, found: list[Entry], size: int, most: i64) -> None:
+        self.found[id] = found
+        self.sizes[id] = size
+        self.bytes += size
+        while self.bytes > most:
+            oldest = next(iter(self.found))
+            del self.found[oldest]
+            self.bytes -= self.sizes.pop(oldest)
+
+
+@final
+class Drain:
+    """How fast a queue gets shorter; messages per second, averaged over some seconds."""
+
+    def __init__(self, now: i64, settled: i64, count: i64) -> None:
+        self.at = now
+        self.settled = settled
+        self.count = count
+        self.rate: float = -1.0  # taken by the client; below 0 = not measured yet
+        self.shrinks: float = 0.0  # the same less what came meanwhile
+
+
+@final
+class Applications:
+    """Sessions that their client rules, or their queues, ask to look at from time to time."""
+
+    def __init__(self) -> None:
+        self.bounded: dict[Session, bool] = {}  # whose unread messages may fall off
+        self.paced: dict[Session, bool] = {}  # that wait for their drain rate
+        self.drains: dict[Session, Drain] = {}  # connected, with messages waiting
+        self.histories: dict[Backlog, bool] = {}  # that began with the earliest and are not through with it
+
+
+@final
+class Kept:
+    """Segments that are settled and stay for those who begin with the earliest; by id, in the order of settling."""
+
+    def __init__(self) -> None:
+        self.segments: dict[int, Segment] = {}
+        self.bytes: i64 = 0
 
 
 @final
@@ -133,8 +189,13 @@ class Core:
         self.hold_bytes: i64 = 0
         self.durable_commit: int = 0
         self.segments: dict[int, Segment] = {}  # committed, not settled
+        self.newest: Segment | None = None  # the last that was committed
+        self.kept = Kept()
+        self.unpacked = Unpacked()
         self.readings: dict[int, Reading] = {}
-        self.needed: list[int] = []
+        self.coming: dict[int, Reading] = {}  # by the first id, those of queues that read ahead
+        self.needed: dict[int, Segment] = {}  # stored ids to be read at the start
+        self.apps = Applications()
         self.nodes = Nodes()
         # disk
         self.used_bytes: i64 = 0
@@ -145,7 +206,7 @@ class Core:
         self.evict_from: int = 0  # segments up to this one were looked at
         self.evict_at: i64 = 0
         self.sent_loads: list[tuple[Session, int, int, int]] = []  # QoS 2 in flight, to be read at the start
-        self.half: list[tuple[Backlog, int]] = []  # queues whose cursor stands inside a segment, at the start
+        self.half: list[tuple[Backlog, int]] = []  # queues whose cursor stands inside a stored id, at the start
         # time and chance
         self.wake_at: i64 = 0  # something is due earlier than the last tick said; 0 = not
         self.timers: list[tuple[int, int, int]] = []  # (gateway ms, kind, sid or segment id)
@@ -193,7 +254,8 @@ class Core:
             at, kind, id = entry
             s = self.by_sid.get(id)
             if kind == SEGMENT_EXPIRED:
-                if id in self.segments:
+                segment = self.segments.get(id)
+                if segment is not None and at == segment.expires:
                     alive.add(entry)
             elif s is not None and at == (s.deadline if kind == SESSION_END else s.will_at):
                 alive.add(entry)

@@ -3,6 +3,7 @@
 from mypy_extensions import i64
 
 from gateway.core.backlog import end
+from gateway.core.earliest import begin
 from gateway.core.fanout import one_kept
 from gateway.core.feed import add, feed, granted
 from gateway.core.ledger import SESSION_END
@@ -28,6 +29,9 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
     known = len(s.groups)
     reasons = [subscribe(core, c, s, f, identifier) for f in p.filters]
     suback = encode(Suback(p.packet_id, reasons), c.version)
+    b = s.backlog
+    if b is not None and b.history is not None and not b.history.end:
+        begin(core, s, b, [sub for filter, sub in s.subscriptions.items() if filter not in core.groups])
     if s.durable:
         core.wait(SEND, c, None, 0, suback)
         if s.fresh:

@@ -5,7 +5,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core import paths, retry, wills
+from gateway.core import drain, kept, paths, retention, retry, wills
 from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request
 from gateway.core.births import prune
@@ -15,6 +15,7 @@ from gateway.core.hold import expire
 from gateway.core.ingest import forget_repeats
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
+from gateway.core.message import Segment
 from gateway.core.model import STAGED, PendingAck, Session
 from gateway.core.pump import pump
 from gateway.core.shared import pump_groups
@@ -35,21 +36,16 @@ def tick(core: Core, now: i64) -> i64:
             session_due(core, id, now)
         elif kind == WILL:
             wills.due(core, id, now)
-        elif kind == SEGMENT_EXPIRED and id in core.segments:
-            request(core, Reading(None, [id], EXPIRED))
+        elif kind == SEGMENT_EXPIRED:
+            segment = core.segments.get(id)
+            if segment is not None and segment.expires <= now:
+                request(core, Reading(None, [segment], 0, EXPIRED))
     core.wake_at = 0
     if core.hold:
         expire(core, now)
     if now >= core.checked_at + CHECK_MS:
         core.checked_at = now
-        check_clients(core, now)
-        retry.check(core, now)
-        expire_retained(core, now)
-        check_disk(core, now)
-        if core.nodes.superseded:
-            prune(core, now)
-        if core.ledger.has_drops() and now >= core.counters_at + core.limits.counter_commit_ms:
-            core.lazy(now)
+        check(core, now)
     due: i64 = core.checked_at + CHECK_MS
     if core.timers:
         due = min(due, core.timers[0][0])
@@ -62,8 +58,25 @@ def tick(core: Core, now: i64) -> i64:
         due = min(due, flying.retry_at)
     if core.stall_at > now:
         due = min(due, core.stall_at)
+    if core.apps.paced:
+        due = drain.run(core, due, now)
     flush = core.flush
     return due if flush is None else paths.tick(core, flush, due, now)
+
+
+def check(core: Core, now: i64) -> None:
+    """What is looked at once a second."""
+    check_clients(core, now)
+    retry.check(core, now)
+    expire_retained(core, now)
+    check_disk(core, now)
+    if core.nodes.superseded:
+        prune(core, now)
+    retention.trim(core, now)
+    kept.trim(core, now)
+    drain.measure(core, now)
+    if core.ledger.has_drops() and now >= core.counters_at + core.limits.counter_commit_ms:
+        core.lazy(now)
 
 
 def check_clients(core: Core, now: i64) -> None:
@@ -114,21 +127,21 @@ def check_disk(core: Core, now: i64) -> None:
 
 
 def evict(core: Core, size: i64, now: i64) -> None:
-    ids: list[int] = []
+    oldest: list[Segment] = []
     for id, segment in core.segments.items():
         if id <= core.evict_from or not segment.committed:
             continue
-        ids.append(id)
+        oldest.append(segment)
         size -= segment.bytes
         if size <= 0:
             break
     core.evict_at = now + 2 * CHECK_MS
-    if not ids:
+    if not oldest:
         core.evict_from = 0
         return
-    core.evict_from = ids[-1]
-    core.alarms.append(f"the store is full: the oldest messages ({len(ids)} segments of the log) are dropped")
-    request(core, Reading(None, ids, EVICTED))
+    core.evict_from = oldest[-1].id
+    core.alarms.append(f"the store is full: the oldest messages ({len(oldest)} segments of the log) are dropped")
+    request(core, Reading(None, oldest, 0, EVICTED))
 
 
 def failed(core: Core, text: str, now: i64) -> None:

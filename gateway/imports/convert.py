@@ -59,11 +59,17 @@ def convert(origin: Origin, given: Sequence[Given]) -> Imported:
         for row in rows:
             if isinstance(row, Unmapped):
                 result.remarks.append(f"{where}: no counterpart: {row.why}")
+            elif row.switch and not _on(last, row.switch):
+                result.remarks.append(f"{where}: not imported: it is in force only with {row.switch[1]} = true")
             elif item.text is None:
                 result.remarks.append(f"{where}: not imported: its value is not in this file")
             else:
                 _take(result, row, item.text, where)
     return result
+
+
+def _on(given: Mapping[str, Given], names: tuple[str, str]) -> bool:
+    return any((item := given.get(name)) is not None and str(item.text).lower() == "true" for name in names)
 
 
 def _take(result: Imported, row: Mapped, text: Text, where: str) -> None:
@@ -72,6 +78,8 @@ def _take(result: Imported, row: Mapped, text: Text, where: str) -> None:
         plain = row.reading.toml(text)
     except ValueError:
         raise ImportFileError(f"{where} = {shown(text)}: expected {row.reading.allowed}") from None
+    if plain is None:
+        return
     entry = TABLE.get(row.target)
     if entry is None:
         result.remarks.append(f"{where}: no counterpart in this version")

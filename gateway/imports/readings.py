@@ -103,16 +103,62 @@ class Factor:
 
 @final
 class Word:
-    """One of a few words, carried over as it stands."""
+    """One of a few words, carried over as it stands, or in small letters."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, small: bool = False) -> None:
         self._words = words
+        self._small = small
         self.allowed: Final = "one of " + ", ".join(f'"{word}"' for word in words)
 
     def toml(self, text: Text) -> str:
         if not isinstance(text, str) or text not in self._words:
             raise ValueError
-        return text
+        return text.lower() if self._small else text
+
+
+@final
+class Property:
+    """A whole number out of a list NAME:NUMBER;NAME:NUMBER, -1 = our setting's word for no limit; None = not in it."""
+
+    def __init__(self, name: str, unit: str, off: str) -> None:
+        self._name, self._unit, self._off = name, unit, off
+        self.allowed: Final = f'properties such as "{name}:604800000;segment.bytes:26214400"'
+
+    def toml(self, text: Text) -> object:
+        if not isinstance(text, str):
+            raise ValueError
+        found: object = None
+        for part in filter(None, (one.strip() for one in text.split(";"))):
+            name, colon, said = part.partition(":")
+            if not colon:
+                raise ValueError
+            if name.strip() == self._name:
+                if not re.fullmatch(r"-1|[0-9]{1,18}", said.strip()):
+                    raise ValueError
+                number = int(said)
+                if self._unit == "ms":
+                    found = self._off if number < 0 else f"{-(-number // 1000)}s"
+                else:
+                    found = self._off if number < 0 else number
+        return found
+
+
+@final
+class Rates:
+    """Limits MESSAGES:SECONDS, separated by commas; the lowest of their rates, in whole messages per second."""
+
+    allowed: Final = 'limits such as "100:1,1000:60"'
+
+    def toml(self, text: Text) -> object:
+        if not isinstance(text, str):
+            raise ValueError
+        rates: list[float] = []
+        for part in filter(None, (one.strip() for one in text.split(","))):
+            match = re.fullmatch(r"([0-9]{1,12}):([0-9]{1,9})", part)
+            if match is None or int(match[2]) == 0:
+                raise ValueError
+            rates.append(int(match[1]) / int(match[2]))
+        return max(1, int(min(rates))) if rates else None
 
 
 @final

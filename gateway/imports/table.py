@@ -36,6 +36,7 @@ class Mapped:
     differs: str = ""
     env: str = ""
     largest: bool = False  # several settings share the target: the largest of their values is taken
+    switch: tuple[str, str] | None = None  # key and variable of a flag without which it is not in force
 
 
 @final

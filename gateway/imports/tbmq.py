@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from gateway.imports.readings import Flag, Whole, Word
+from gateway.imports.readings import Flag, Property, Rates, Whole, Word
 from gateway.imports.table import Mapped, Origin, Row, Unmapped
 
 _COUNT: Final = 2**31 - 1
 _DEVICE: Final = "mqtt.persistent-session.device.persisted-messages."
 _APP: Final = "mqtt.persistent-session.app.persisted-messages."
+_PACE: Final = "mqtt.rate-limits.application-persisted-messages."
+_TOPIC: Final = "queue.kafka.application-persisted-msg.topic-properties"
 _PAYLOAD: Final = "one limit for all listeners, on the whole packet; the largest of TBMQ's is taken"
 _RATES: Final = "Forebay has no rate limits: publishers are read more slowly when the store falls behind"
 _PACKS: Final = "there are no packs: a message is settled for itself and sent again when its client reconnects"
@@ -100,7 +102,7 @@ _MQTT: Final[tuple[Row, ...]] = (
     Mapped(
         "mqtt.shared-subscriptions.processing-type",
         "mqtt.shared_subscription_strategy",
-        Word("ROUND_ROBIN"),
+        Word("ROUND_ROBIN", small=True),
         env="MQTT_SHARED_SUBSCRIPTIONS_PROCESSING_TYPE",
     ),
     Mapped(
@@ -114,6 +116,35 @@ _MQTT: Final[tuple[Row, ...]] = (
     _payload("ssl"),
     _payload("ws"),
     _payload("wss"),
+)
+
+_LOG: Final[tuple[Row, ...]] = (
+    Mapped(
+        _TOPIC,
+        "application_log.max_bytes",
+        Property("retention.bytes", "", "unlimited"),
+        "it bounds what is unread; what was read is gone, unless application_log.keep_bytes holds it back",
+        "TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES",
+    ),
+    Mapped(
+        _TOPIC,
+        "application_log.max_age",
+        Property("retention.ms", "ms", "never"),
+        env="TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES",
+    ),
+    Unmapped(
+        _PACE + "enabled",
+        "a rate is a switch in itself: see application_log.drain_rate",
+        "MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_ENABLED",
+    ),
+    Mapped(
+        _PACE + "client-config",
+        "application_log.drain_rate",
+        Rates(),
+        "one rate, the lowest of TBMQ's limits; it holds for what waited, not for what comes while nothing waits",
+        "MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_CLIENT_CONFIG",
+        switch=(_PACE + "enabled", "MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_ENABLED"),
+    ),
 )
 
 _WITHOUT: Final[tuple[Row, ...]] = (
@@ -186,11 +217,6 @@ _WITHOUT: Final[tuple[Row, ...]] = (
         "MQTT_DEVICE_PERSISTED_MSGS_RATE_LIMITS_*",
     ),
     Unmapped(
-        "mqtt.rate-limits.application-persisted-messages.*",
-        "pacing is not imported: TBMQ's rates are lists of limits over several periods",
-        "MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_*",
-    ),
-    Unmapped(
         "listener.write_buffer_high_water_mark",
         "when a connection counts as congested is not a setting",
         "NETTY_WRITE_BUFFER_HIGH_WATER_MARK",
@@ -213,11 +239,6 @@ _WITHOUT: Final[tuple[Row, ...]] = (
     Unmapped("queue.device-persisted-msg.*", _PACKS, "TB_DEVICE_PERSISTED_MSG_*"),
     Unmapped("queue.msg-all.*", _KAFKA, "TB_MSG_ALL_*"),
     Unmapped(
-        "queue.kafka.application-persisted-msg.topic-properties",
-        "an APPLICATION's messages are kept until settled, within store.max_bytes, not by Kafka's retention",
-        "TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES",
-    ),
-    Unmapped(
         "queue.kafka.application-persisted-msg.additional-consumer-config",
         "the batch polled for an APPLICATION client is at most 200 messages, as TBMQ's default",
         "TB_KAFKA_APP_PERSISTED_MSG_ADDITIONAL_CONSUMER_CONFIG",
@@ -235,4 +256,4 @@ _WITHOUT: Final[tuple[Row, ...]] = (
     Unmapped("historical-data-report.*", "Forebay keeps no history of its figures", "HISTORICAL_DATA_*"),
 )
 
-TBMQ: Final = Origin("TBMQ", _DELIVERY + _MQTT + _WITHOUT)
+TBMQ: Final = Origin("TBMQ", _DELIVERY + _MQTT + _LOG + _WITHOUT)

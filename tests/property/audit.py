@@ -1,10 +1,10 @@
 """What must hold of the core's books at any moment, recounted from the store and the open commits."""
 
-from gateway.core.backlog import all_backlogs
+from gateway.core.backlog import all_backlogs, target_of
 from gateway.core.commits import left, sid_of
 from gateway.core.model import RELEASING, STAGED, Backlog, Delivery
 from gateway.core.ranks import drops, in_memory
-from gateway.core.record import unpack_segment_records
+from gateway.core.record import Entry, unpack_segment_records
 from gateway.core.state import Core
 from tests.memory import DictStore
 
@@ -14,11 +14,12 @@ Place = tuple[int, int, int]  # position, segment, size
 def log_of(core: Core, store: DictStore) -> dict[int, list[Place]]:
     """For each sid what the log holds for it, settled or not."""
     found: dict[int, list[Place]] = {}
-    for id in core.segments:
-        if id in store.segments:
-            for e in unpack_segment_records(store.segments[id][2]):
-                for stored in e.targets:
-                    found.setdefault(stored.sid, []).append((int(e.message.seq), id, int(e.message.size)))
+    for id, segment in core.segments.items():
+        for part in range(id, segment.upto + 1):
+            if part in store.segments:
+                for e in unpack_segment_records(store.segments[part][2]):
+                    for sid in [stored.sid for stored in e.targets] + reached_back(core, e):
+                        found.setdefault(sid, []).append((int(e.message.seq), id, int(e.message.size)))
     waiting = [*core.commit.messages, *core.hold]
     if core.flying is not None and core.flying.segment is not None and core.flying.segment.id not in store.segments:
         waiting += core.flying.messages
@@ -26,6 +27,16 @@ def log_of(core: Core, store: DictStore) -> dict[int, list[Place]]:
         id = m.segment.id if m.segment is not None else 0
         for t in left(m):
             found.setdefault(sid_of(t), []).append((int(m.seq), id, int(m.size)))
+    return found
+
+
+def reached_back(core: Core, e: Entry) -> list[int]:
+    """Those that were not there when it was written, but began with the earliest."""
+    found = []
+    for b in core.apps.histories:
+        h = b.history
+        if h is not None and not h.counting and target_of(e.targets, b.sid) is None and h.target(e.message, b.sid):
+            found.append(b.sid)
     return found
 
 

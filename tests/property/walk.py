@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from typing import final
 
-from gateway.core.limits import Limits
+from gateway.core.limits import ClientRule, Limits
 from gateway.core.router import Router
 from gateway.core.topics import matches, split_share
 from tests import wire_format as mqtt
@@ -48,7 +48,7 @@ def gathering(limits: Limits, rng: random.Random) -> None:
     limits.app_buffered_msg_count = rng.choice([1, 3])
     limits.flush_cache_max = rng.choice([0, 1, 10_000])
     limits.flush_cache_expiration_ms = rng.choice([50, 300_000])
-    limits.client_types = rng.choice([[], [("*o*", "", True)], [("*", "", True)]])
+    limits.client_types = rng.choice([[], [ClientRule("*o*", "", True)], [ClientRule("*", "", True)]])
 
 
 def table_of(rng: random.Random) -> list[tuple[str, int]]:

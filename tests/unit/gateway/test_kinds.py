@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.limits import NEVER
+from gateway.core.limits import NEVER, UNSET, ClientRule
 from gateway.core.topics import check_filter
 from gateway.kinds import (
     Addresses,
@@ -55,7 +55,7 @@ FOREVER = {"never": NEVER}
         (FilePath(), "a/b", Path("a/b")),
         (Addresses(), ["127.0.0.1:1883", "[::1]:0"], [("127.0.0.1", 1883), ("::1", 0)]),
         (Expiries(), [{"client_id": "c-*", "seconds": "7d"}], [("c-*", 604_800)]),
-        (ClientTypes(), [{"client_id": "c", "username": "u", "type": "Application"}], [("c", "u", True)]),
+        (ClientTypes(), [{"client_id": "c", "username": "u", "type": "Application"}], [ClientRule("c", "u", True)]),
     ],
 )
 def test_takes(kind: Kind, value: object, parsed: object) -> None:
@@ -116,6 +116,11 @@ def test_takes(kind: Kind, value: object, parsed: object) -> None:
         (ClientTypes(), [{"client_id": 1, "type": "device"}]),
         (ClientTypes(), [{"client_id": "a", "type": "device", "x": 1}]),
         (ClientTypes(), ["a"]),
+        (ClientTypes(), [{"client_id": "a", "type": "device", "drain_rate": 1}]),
+        (ClientTypes(), [{"client_id": "a", "type": "application", "drain_rate": -1}]),
+        (ClientTypes(), [{"client_id": "a", "type": "application", "start": "middle"}]),
+        (ClientTypes(), [{"client_id": "a", "type": "application", "start": []}]),
+        (ClientTypes(), [{"client_id": "a", "type": "application", "max_bytes": "x"}]),
     ],
 )
 def test_refuses(kind: Kind, value: object) -> None:
@@ -148,6 +153,11 @@ def test_refuses(kind: Kind, value: object) -> None:
             "c-*=application, username:u=device",
             [{"client_id": "c-*", "type": "application"}, {"username": "u", "type": "device"}],
         ),
+        (
+            ClientTypes(),
+            "c=application;start=earliest;drain_rate=9;max_age=7d",
+            [{"client_id": "c", "type": "application", "start": "earliest", "drain_rate": 9, "max_age": "7d"}],
+        ),
         (ClientTypes(), "", []),
     ],
 )
@@ -179,8 +189,20 @@ def test_shown_expiries_read_back(rows: list[tuple[str, int]]) -> None:
     _round_trip(Expiries(), rows)
 
 
-@given(st.lists(st.tuples(st.text(), st.text(), st.booleans()).filter(lambda row: bool(row[0] or row[1]))))
-def test_shown_client_types_read_back(rows: list[tuple[str, str, bool]]) -> None:
+_RULES = st.builds(
+    ClientRule,
+    st.text(),
+    st.text(),
+    st.just(True),
+    st.integers(UNSET, 1),
+    st.integers(UNSET, 2**40),
+    st.integers(UNSET, NEVER),
+    st.integers(UNSET, 1_000_000),
+) | st.tuples(st.text(), st.text()).map(lambda names: ClientRule(*names, False))
+
+
+@given(st.lists(_RULES.filter(lambda rule: bool(rule.client_id or rule.username))))
+def test_shown_client_types_read_back(rows: list[ClientRule]) -> None:
     _round_trip(ClientTypes(), rows)
 
 

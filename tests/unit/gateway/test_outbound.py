@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.core.limits import ClientRule
 from gateway.outbound import OutboundSettings
 from gateway.settings import TABLE, SettingsError, Sources, load
 
@@ -80,7 +81,7 @@ def test_client_types_by_file_and_by_text(tmp_path: Path) -> None:
     path.write_text(
         '[[client_type]]\nclient_id = "c-*"\ntype = "application"\n[[client_type]]\nusername = "u"\ntype = "DEVICE"\n'
     )
-    rules = [("c-*", "", True), ("", "u", False)]
+    rules = [ClientRule("c-*", "", True), ClientRule("", "u", False)]
     assert load(Sources(path), {}).limits().client_types == rules
     text = "c-*=application,username:u=device"
     assert load(Sources(), {"FOREBAY_CLIENT_TYPE": text}).limits().client_types == rules

@@ -96,11 +96,14 @@ def test_giving_up_a_damaged_segment_skips_nothing_else() -> None:
     client = connect(b, "s")
     client.subscribe("t", qos=1)
     client.drop()
-    fill(b, "t", 6)
+    for number in range(6):
+        fill(b, "t", 1, start=number)
+        b.advance(11_000)  # so that each has a segment of its own
     core = core_of(b)
-    reading = backlog.request(core, Reading(None, [list(core.segments)[4]], "evicted"))
+    fifth = list(core.segments.values())[4]
+    reading = backlog.request(core, Reading(None, [fifth], 0, "evicted"))
     core.reads.clear()
-    b.router.on_segments(reading, [(list(core.segments)[4], b"")], b.now)
+    b.router.on_segments(reading, [(fifth.id, b"")], b.now)
     client = connect(b, "s", receive_maximum=1)
     assert [int(client.take().payload) for _ in range(5)] == [0, 1, 2, 3, 5]
 

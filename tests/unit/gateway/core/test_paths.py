@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gateway.core.limits import Limits
+from gateway.core.limits import ClientRule, Limits
 from gateway.core.model import APPLICATION, Client
-from gateway.core.paths import flush_cache, gather_in_batch, is_application, settle
+from gateway.core.paths import flush_cache, gather_in_batch, settle
 from gateway.core.state import Core
 from tests import wire_format as mqtt
 from tests.core_rig import core_of, session_of
@@ -363,27 +363,6 @@ def test_pubrels_and_publishes_of_a_batch_share_a_write() -> None:
 # Types
 
 
-def test_the_first_rule_that_names_the_client_decides() -> None:
-    limits = Limits()
-    limits.client_types = [("x-*", "bad", False), ("x-*", "", True), ("", "his*", True), ("y", "u", True)]
-    found = [
-        is_application(limits, client_id, username)
-        for client_id, username in (
-            ("x-1", None),
-            ("x-1", "bad"),
-            ("a", "historian"),
-            ("a", None),
-            ("y", "u"),
-            ("y", "v"),
-        )
-    ]
-    assert found == [True, False, True, False, True, False]
-    assert not is_application(Limits(), "anyone", "anyone")
-    limits.client_types = [("[a]*", "", True)]
-    assert is_application(limits, "[a]1", None)
-    assert not is_application(limits, "a1", None)
-
-
 def test_an_application_without_a_persistent_session_goes_the_direct_path() -> None:
     b = broker({**APPLICATIONS, **DIRECT})
     for persistent, shown in ((False, "direct"), (True, "application")):
@@ -401,9 +380,9 @@ def test_another_type_keeps_what_is_queued() -> None:
     giver = Station(b, "p", persistent=False)
     publish(giver, 3, 1)
     for rules, shown, queued in (
-        ([("c", "", True)], "application", 3),
+        ([ClientRule("c", "", True)], "application", 3),
         ([], "device", 4),
-        ([("c", "", True)], "application", 5),
+        ([ClientRule("c", "", True)], "application", 5),
     ):
         b.limits.client_types = rules
         back = Station(b, "c")

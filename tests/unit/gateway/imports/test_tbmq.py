@@ -9,6 +9,7 @@ from gateway.settings import TABLE
 
 _DEVICE = "mqtt.persistent-session.device.persisted-messages."
 _APP = "mqtt.persistent-session.app.persisted-messages."
+_TOPIC = "TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES"
 _APP_QUEUE = "queue.application-persisted-msg."
 DOCUMENTED = [
     # key of the yml, variable, default, our key or "" where there is none
@@ -107,8 +108,8 @@ DOCUMENTED = [
     (
         "mqtt.rate-limits.application-persisted-messages.client-config",
         "MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_CLIENT_CONFIG",
-        "",
-        "",
+        "100:1,1000:60",
+        "application_log.drain_rate",
     ),
     ("listener.write_buffer_high_water_mark", "NETTY_WRITE_BUFFER_HIGH_WATER_MARK", "1280", ""),
     ("listener.write_buffer_low_water_mark", "NETTY_WRITE_BUFFER_LOW_WATER_MARK", "640", ""),
@@ -132,7 +133,7 @@ DOCUMENTED = [
         "queue.kafka.application-persisted-msg.topic-properties",
         "TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES",
         "retention.ms:604800000;retention.bytes:1048576000",
-        "",
+        "application_log.max_bytes application_log.max_age",
     ),
     (
         "queue.kafka.application-persisted-msg.additional-consumer-config",
@@ -164,14 +165,13 @@ DOCUMENTED = [
     ("management.endpoints.web.exposure.include", "METRICS_ENDPOINTS_EXPOSE", "health,info,prometheus", ""),
     ("historical-data-report.interval", "HISTORICAL_DATA_REPORT_INTERVAL", "1", ""),
 ]
-LATER = {"mqtt.shared_subscription_strategy"}
 
 
 @pytest.mark.parametrize(("key", "env", "default", "ours"), DOCUMENTED)
 def test_each_documented_setting_is_known(key: str, env: str, default: str, ours: str) -> None:
     assert TBMQ.find(key) == TBMQ.find(env)
-    (row,) = TBMQ.find(key)
-    assert (row.target if isinstance(row, Mapped) else "") == ours
+    rows = TBMQ.find(key)
+    assert " ".join(row.target for row in rows if isinstance(row, Mapped)) == ours
     by_key, by_env = (convert(TBMQ, [Given(name, default, 7)]) for name in (key, env))
     assert {name: taken.value for name, taken in by_key.taken.items()} == {
         name: taken.value for name, taken in by_env.taken.items()
@@ -180,16 +180,17 @@ def test_each_documented_setting_is_known(key: str, env: str, default: str, ours
         (remark,) = by_env.remarks
         assert remark.startswith(f"line 7: {env}: no counterpart: ")
         assert len(remark) > len(f"line 7: {env}: no counterpart: ") + 10
-    elif ours in TABLE:
-        assert list(by_env.taken) == [ours]
+    elif any(row.switch for row in rows if isinstance(row, Mapped)):
+        assert not by_env.taken
+        assert "not imported: it is in force only with" in by_env.remarks[0]
     else:
-        assert by_env.remarks == [f"line 7: {env}: no counterpart in this version"]
+        assert list(by_env.taken) == ours.split()
 
 
 def test_every_row_is_documented_or_a_group_and_every_target_a_setting() -> None:
     documented = {key for key, *_ in DOCUMENTED}
     assert {row.key for row in TBMQ.rows if not row.key.endswith("*")} <= documented
-    assert {row.target for row in TBMQ.rows if isinstance(row, Mapped)} - set(TABLE) <= LATER
+    assert {row.target for row in TBMQ.rows if isinstance(row, Mapped)} <= set(TABLE)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +209,15 @@ def test_every_row_is_documented_or_a_group_and_every_target_a_setting() -> None
         ("MQTT_PERSISTENT_SESSION_DEVICE_PERSISTED_MESSAGES_LIMIT", "0", _DEVICE + "limit", 0),
         ("MQTT_PERSISTENT_SESSION_DEVICE_PERSISTED_MESSAGES_LIMIT", "10000", _DEVICE + "limit", 10000),
         ("MQTT_PERSISTENT_SESSION_DEVICE_PERSISTED_MESSAGES_TTL", "604800", _DEVICE + "ttl", 604800),
+        (
+            "MQTT_SHARED_SUBSCRIPTIONS_PROCESSING_TYPE",
+            "ROUND_ROBIN",
+            "mqtt.shared_subscription_strategy",
+            "round_robin",
+        ),
+        (_TOPIC, "retention.ms:604800000;segment.bytes:1", "application_log.max_age", 604_800),
+        (_TOPIC, "retention.bytes:1048576000", "application_log.max_bytes", 1_048_576_000),
+        (_TOPIC, "retention.ms:-1;retention.bytes:-1", "application_log.max_bytes", 0),
         ("MQTT_APP_MSG_WRITE_AND_FLUSH", "TRUE", _APP + "write-and-flush", True),
     ],
 )
@@ -229,3 +239,18 @@ def test_what_differs_is_said() -> None:
     (remark,) = convert(TBMQ, [Given(env, "10000", 3)]).remarks
     assert remark.startswith(f"line 3: {env}: {_DEVICE}limit differs: ")
     assert "dropped" in remark and "pushed back" in remark
+
+
+def test_pacing_is_carried_over_where_it_is_switched_on() -> None:
+    on, off, rates = (
+        Given("MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_ENABLED", "true", 1),
+        Given("MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_ENABLED", "false", 1),
+        Given("MQTT_APPLICATION_PERSISTED_MSGS_RATE_LIMITS_CLIENT_CONFIG", "100:1,1000:60", 2),
+    )
+    assert convert(TBMQ, [on, rates]).taken["application_log.drain_rate"].value == 16
+    assert not convert(TBMQ, [off, rates]).taken
+
+
+def test_a_property_that_is_not_there_changes_nothing() -> None:
+    result = convert(TBMQ, [Given(_TOPIC, "segment.bytes:26214400", 3)])
+    assert not result.taken

@@ -1,0 +1,63 @@
+"""Which rule holds for a client, and what it makes of an APPLICATION's session."""
+
+from fnmatch import fnmatchcase
+
+from gateway.core.limits import UNSET, ClientRule, Limits
+from gateway.core.model import Session
+from gateway.core.state import Core
+
+
+def matches(text: str, pattern: str) -> bool:
+    return fnmatchcase(text, pattern.replace("[", "[[]"))  # only * and ? are special
+
+
+def rule_of(limits: Limits, client_id: str, username: str | None) -> ClientRule | None:
+    """The first rule that names this client; an empty pattern asks for nothing."""
+    for rule in limits.client_types:
+        if rule.client_id and not matches(client_id, rule.client_id):
+            continue
+        if rule.username and (username is None or not matches(username, rule.username)):
+            continue
+        return rule
+    return None
+
+
+def of_session(core: Core, s: Session) -> ClientRule | None:
+    """The rule that makes this session an APPLICATION's, connected or not; None = it is none."""
+    if s.backlog is None or not core.limits.client_types:
+        return None
+    rule = rule_of(core.limits, s.client_id, s.user or None)
+    return rule if rule is not None and rule.application else None
+
+
+def apply(core: Core, s: Session) -> None:
+    """Take over what the rule says of retention and pace: at CONNECT, at the start, and when settings change."""
+    limits = core.limits
+    rule = of_session(core, s)
+    if rule is None:
+        s.max_bytes = 0
+        s.max_age_ms = 0
+        s.drain_rate = 0
+    else:
+        s.max_bytes = limits.app_max_bytes if rule.max_bytes == UNSET else rule.max_bytes
+        s.max_age_ms = 1000 * (limits.app_max_age_s if rule.max_age_s == UNSET else rule.max_age_s)
+        s.drain_rate = limits.app_drain_rate if rule.drain_rate == UNSET else rule.drain_rate
+    if s.max_bytes or s.max_age_ms:
+        core.apps.bounded[s] = True
+    else:
+        core.apps.bounded.pop(s, False)
+
+
+def apply_all(core: Core) -> None:
+    for s in core.by_sid.values():
+        apply(core, s)
+
+
+def named(core: Core, s: Session, username: str | None) -> None:
+    """A client came with this user name: the rules go by it from now on."""
+    name = username or ""
+    if s.user != name:
+        s.user = name
+        if s.backlog is not None:
+            core.dirty_session(s)
+    apply(core, s)
