@@ -64,6 +64,8 @@ def join(core: Core, o: Session, b: Backlog, m: Message, t: Target, now: i64) ->
         add(core, b, m, t)
         if b.ram and o.client is not None:
             pump(core, o, now)
+        if t.qos == 0 and b.count:
+            hold_zero(o)
 
 
 def deliver_kept(core: Core, route: Route, m: Message, s: Session | None, hold: bool, now: i64) -> None:
@@ -103,10 +105,19 @@ def deliver_low(core: Core, o: Session, t: Target, m: Message, now: i64) -> None
             zero = Target(o, None, t.qos, False, t.retain_as_published, t.identifiers)
             zero.backlog = lane(core, o, m.topic, True)
             one_kept(core, zero, m)
+            hold_zero(o)
         else:
             deliver0(core, o, d, now)
     else:
         offer(core, o, d, now)
+
+
+def hold_zero(s: Session) -> None:
+    """QoS 0 waits on disk, be it that it must be read first: what comes now must not pass it."""
+    c = s.client
+    if c is not None and not c.behind0:
+        c.behind0 = True
+        c.set_quick()
 
 
 def held_up(s: Session) -> bool:
