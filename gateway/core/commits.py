@@ -61,8 +61,8 @@ def commit(core: Core, m: Message) -> None:
     if m.missing:
         open.messages.append(m)
         open.bytes += m.size + 32
-    if m.ack is not None:
-        open.acks.append(m.ack)
+    if m.answers:
+        open.acks.append(m)
     open.urgent = True
 
 
@@ -75,13 +75,17 @@ def done(core: Core, m: Message, sid: int) -> None:
         else:
             m.gone.append(sid)
     else:
-        a = m.ack
-        if a is not None and not a.done:
-            a.done = True
-            release_acks(core, a.client)
+        answer(core, m)
         hold = core.hold
         while hold and hold.head().missing == 0:
             core.hold_bytes -= hold.popleft().size
+
+
+def answer(core: Core, m: Message) -> None:
+    """Nothing is missing: its publisher may hear so."""
+    if m.answers and not m.done:
+        m.done = True
+        release_acks(core, m.client)
 
 
 def in_order(core: Core) -> None:

@@ -4,8 +4,8 @@ from mypy_extensions import i64
 
 from gateway.core import acks, earliest, lifecycle, subscribe
 from gateway.core.answers import release_acks
-from gateway.core.message import Message
-from gateway.core.model import Client, Group, PendingAck, Session
+from gateway.core.message import Message, PendingAck
+from gateway.core.model import Client, Group, Session
 from gateway.core.pump import pump
 from gateway.core.pump import staged as sent_on
 from gateway.core.segments import written

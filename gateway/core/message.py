@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64, mypyc_attr
 
 from gateway.mqtt.encode import publish_properties
+from gateway.mqtt.packets import PUBACK
 
 if TYPE_CHECKING:
-    from gateway.core.model import PendingAck, Target
+    from gateway.core.model import Client, Target
 
 
 @final
@@ -37,8 +38,20 @@ NOBODY: Final[list["Target"]] = []  # one for all: a list is set as a whole
 
 
 @mypyc_attr(acyclic=True)
+class PendingAck:
+    """An acknowledgement to a publisher that waits for the disk or for those before it."""
+
+    def __init__(self, client: "Client", type: int, packet_id: int) -> None:
+        self.client = client
+        self.type = type
+        self.packet_id = packet_id
+        self.done: bool = False
+        self.reason: int = 0
+
+
+@mypyc_attr(acyclic=True)
 @final
-class Message:
+class Message(PendingAck):
     """``deadline`` is in gateway ms (0 = never expires); ``seq`` is its position in the log (0 = memory only)."""
 
     def __init__(
@@ -50,6 +63,10 @@ class Message:
         props: bytes = b"",
         deadline: i64 = 0,
     ) -> None:
+        self.type = PUBACK
+        self.packet_id = 0
+        self.done = False
+        self.reason = 0
         self.topic = topic
         self.payload = payload
         self.qos: i64 = qos
@@ -64,7 +81,7 @@ class Message:
         self.key: bytes = b""  # the same, packed
         self.missing: i64 = 0  # of them, how many have neither acknowledged nor ended
         self.gone: list[int] | None = None  # sids of the others
-        self.ack: PendingAck | None = None  # its publisher's, done when nothing is missing
+        self.answers: bool = False  # its publisher waits: it is its own pending PUBACK, ``client`` is set
         self.until: i64 = 0  # gateway ms to which its insert is held back
         self.waits: bool = False  # it may not leave before its commit
         self._middle: bytes = b""

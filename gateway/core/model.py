@@ -9,7 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from gateway.core.fifo import Fifo
 from gateway.core.history import History
-from gateway.core.message import Message
+from gateway.core.message import Message, PendingAck
 from gateway.core.nodes import Node, Source
 from gateway.core.topics import Subscription
 from gateway.mqtt.decode import Decoder
@@ -274,19 +274,6 @@ class Group:
         self.turn: int = 0
         self.sticky: Session | None = None  # who gets everything under that strategy
         self.backlog: Backlog | None = None  # durable as soon as a member is
-
-
-@mypyc_attr(acyclic=True)
-@final
-class PendingAck:
-    """An acknowledgement to a publisher that waits for the disk or for those before it."""
-
-    def __init__(self, client: "Client", type: int, packet_id: int) -> None:
-        self.client = client
-        self.type = type
-        self.packet_id = packet_id
-        self.done: bool = False
-        self.reason: int = 0
 
 
 @final

@@ -4,7 +4,8 @@ For a probe of how a device behaves when the link fails. A client that nobody wa
 """
 
 from gateway.core.answers import release_acks
-from gateway.core.model import Client, PendingAck
+from gateway.core.message import PendingAck
+from gateway.core.model import Client
 from gateway.core.state import Core
 from gateway.core.watch import CONNECTED, REFUSED, Watch
 from gateway.mqtt.packets import PUBACK, PUBREC, Connect, Packet

@@ -11,8 +11,8 @@ from gateway.core.hold import commit_all, may_hold
 from gateway.core.ingest import LIVE, REPEATED, arrive, enclosed
 from gateway.core.ledger import ACL, DISK
 from gateway.core.limits import PUSH_BACK
-from gateway.core.message import Message
-from gateway.core.model import Client, PendingAck, Route, Session
+from gateway.core.message import Message, PendingAck
+from gateway.core.model import Client, Route, Session
 from gateway.core.nodes import COMMAND, DBIRTH, Source
 from gateway.core.paths import hold_back
 from gateway.core.queue import queue_full
@@ -305,13 +305,14 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
 
 def publish_kept(core: Core, c: Client, s: Session, route: Route, m: Message, packet_id: int, now: i64) -> None:
     """QoS 1 for durable queues: answered when each has it on disk or has acknowledged it."""
-    a = PendingAck(c, PUBACK, packet_id)
-    c.acks.append(a)
+    m.client = c
+    m.packet_id = packet_id
+    m.answers = True
+    c.acks.append(m)
     c.unacked += 1
-    m.ack = a
     deliver_all(core, route, m, s, may_hold(core, route.durable), now)
     if m.seq == 0:  # nobody but its publisher, who does not want it
-        a.done = True
+        m.done = True
         release_acks(core, c)
 
 

@@ -7,9 +7,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.answers import release_acks
 from gateway.core.batch import Batch
-from gateway.core.commits import backlog_of, close, pack, position, prune, rows, sid_of, state_of
+from gateway.core.commits import answer, backlog_of, close, pack, position, prune, rows, sid_of, state_of
 from gateway.core.message import Message
 from gateway.core.model import LANE, STAGED, Session
 from gateway.core.record import pack_state, unpack_state
@@ -122,10 +121,8 @@ def still_owed(core: Core, m: Message) -> None:
             gone.append(sid_of(t))
     m.gone = gone
     m.missing = len(m.targets) - len(gone)
-    a = m.ack
-    if m.missing == 0 and a is not None and not a.done:
-        a.done = True
-        release_acks(core, a.client)
+    if m.missing == 0:
+        answer(core, m)
 
 
 def hand_on(core: Core, open: Commit, fresh: Commit) -> None:

@@ -9,8 +9,8 @@ from gateway.core.fifo import Fifo
 from gateway.core.flush import FlushCache
 from gateway.core.ledger import Ledger
 from gateway.core.limits import Limits
-from gateway.core.message import Message, Segment
-from gateway.core.model import Backlog, Client, Group, PendingAck, Route, Session
+from gateway.core.message import Message, PendingAck, Segment
+from gateway.core.model import Backlog, Client, Group, Route, Session
 from gateway.core.nodes import Nodes
 from gateway.core.priority import Priorities
 from gateway.core.record import Entry, TargetSet

@@ -15,8 +15,8 @@ from gateway.core.hold import expire
 from gateway.core.ingest import forget_repeats
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
 from gateway.core.lifecycle import disconnect, session_due
-from gateway.core.message import Segment
-from gateway.core.model import STAGED, PendingAck, Session
+from gateway.core.message import PendingAck, Segment
+from gateway.core.model import STAGED, Session
 from gateway.core.pump import pump
 from gateway.core.shared import pump_groups
 from gateway.core.stall import RETRY_MS, carries, put_off, worked
@@ -180,7 +180,7 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
         if not m.missing:
             continue
         refused.add(m.seq)
-        m.ack = None  # it is refused below, not done
+        m.answers = False  # it is refused below, not done
         for t in left(m):
             b = backlog_of(t)
             if b is not None:

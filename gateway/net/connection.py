@@ -1,7 +1,6 @@
 """One network connection: bytes in, packets to the core; bytes of the core out, one write for each loop turn."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import Final, final
 
@@ -95,16 +94,13 @@ class Turn:
 class Connection:
     """The protocol object that the event loop drives (the methods of asyncio.Protocol, duck-typed).
 
-    ``anonymous`` tells whether its listener admits a client without a user name. ``fd`` is the socket's
-    descriptor where bytes go onto it as they are, -1 where only the transport knows how to send (TLS).
+    ``anonymous`` tells whether its listener admits a client without a user name.
     """
 
-    def __init__(self, turn: Turn, peer: str, anonymous: bool, fd: int = -1) -> None:
+    def __init__(self, turn: Turn, peer: str, anonymous: bool) -> None:
         self.turn = turn
         self.peer = peer
         self.anonymous = anonymous
-        self._fd = fd  # open until connection_lost
-        self._unsent: int = 0  # bytes with the transport, when it last told
         self._client: Client | None = None  # None before the start and after the last word
         self._transport: asyncio.Transport | None = None
         self._paused: bool = False
@@ -169,14 +165,12 @@ class Connection:
             data = client.take()
             if data:
                 router.sent(len(data))
-                self._write(transport, data)
-            elif self._unsent:
-                self._unsent = transport.get_write_buffer_size()
+                transport.write(data)
             if client.closing:
                 self._finish(client, transport, len(data) > 0, now)
             else:
                 congested = client.congested
-                router.on_writable(client, self._unsent, now)
+                router.on_writable(client, transport.get_write_buffer_size(), now)
                 if (congested and not client.congested) or client.in_sends:
                     self.turn.touch()  # what had to wait may follow
                 if client.blocked != self._paused:
@@ -184,21 +178,6 @@ class Connection:
         except Exception as e:
             self.turn.fault(self.peer, e)
             transport.abort()
-
-    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
-        """Straight to the socket while nothing waits with the transport, which would do it a loop turn later."""
-        if self._unsent:
-            self._unsent = transport.get_write_buffer_size()
-        if self._fd >= 0 and self._unsent == 0:
-            try:
-                sent = os.write(self._fd, data)
-            except OSError:  # full, or broken: the transport finds out which
-                sent = 0
-            if sent == len(data):
-                return
-            data = data[sent:]
-        transport.write(data)
-        self._unsent = transport.get_write_buffer_size()
 
     def resume(self, now: int) -> None:
         """The core takes packets of this connection again."""
@@ -229,7 +208,6 @@ class Connection:
         before = self._transport
         if before is not None:
             self._transport = transport
-            self._fd = -1
             self._unsent = 0
         return before
 
@@ -267,8 +245,7 @@ class Connection:
         client = self._client
         transport = self._transport
         if client is not None and transport is not None:
-            self._unsent = transport.get_write_buffer_size()
-            self.turn.router.on_writable(client, self._unsent, self.turn.now())
+            self.turn.router.on_writable(client, transport.get_write_buffer_size(), self.turn.now())
 
     def _finish(self, client: Client, transport: asyncio.Transport, last_word: bool, now: int) -> None:
         """Flush, then close.

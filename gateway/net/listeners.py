@@ -138,9 +138,7 @@ class Listener:
         timeout = HANDSHAKE_TIMEOUT_S if tls is not None else None
         try:
             # a compiled class has no Protocol for a base, only its methods
-            connection = cast(
-                asyncio.Protocol, Connection(self._turn, peer, self.anonymous, -1 if tls else sock.fileno())
-            )
+            connection = cast(asyncio.Protocol, Connection(self._turn, peer, self.anonymous))
             await self._loop.connect_accepted_socket(lambda: connection, sock, ssl=tls, ssl_handshake_timeout=timeout)
         except (OSError, TimeoutError) as e:  # ssl.SSLError is an OSError
             sock.close()

@@ -10,10 +10,9 @@ real_run = StorePump.run
 def run(self: StorePump, now: int) -> None:
     core = self._router.core
     for message in core.hold:
-        ack = message.ack
-        if ack is not None and not ack.done:
-            ack.done = True
-            release_acks(core, ack.client)
+        if message.answers and not message.done:
+            message.done = True
+            release_acks(core, message.client)
             self._answered()
     real_run(self, now)
 

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from gateway.core.message import Message
-from gateway.core.model import Delivery, PendingAck
+from gateway.core.message import Message, PendingAck
+from gateway.core.model import Delivery
 from gateway.mqtt.packets import Ack, Publish
 from tests.property.walk import Walk
 

@@ -2,7 +2,8 @@
 
 from gateway.core.answers import release_acks
 from gateway.core.limits import Limits
-from gateway.core.model import Client, PendingAck
+from gateway.core.message import PendingAck
+from gateway.core.model import Client
 from gateway.core.state import Core
 from gateway.mqtt.packets import PUBACK, PUBREC
 

@@ -1,6 +1,7 @@
 """Timers, and what makes a commit due."""
 
 from gateway.core.limits import Limits
+from gateway.core.message import PendingAck
 from gateway.core.model import Session
 from gateway.core.state import SESSION_END, Commit, Core
 from gateway.mqtt.packets import PUBACK
@@ -41,7 +42,7 @@ def test_the_earliest_wake_counts() -> None:
 
 
 def test_a_commit_with_only_what_is_done_is_idle() -> None:
-    from gateway.core.model import Client, PendingAck
+    from gateway.core.model import Client
 
     commit = Commit(1)
     a = PendingAck(Client(None, "", 100, 0), PUBACK, 1)

@@ -71,7 +71,7 @@ class Rig:
         """A connection with its CONNECT sent."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
-        connection = Connection(self.turn, "peer", True, theirs.fileno())
+        connection = Connection(self.turn, "peer", True)
         await asyncio.get_running_loop().connect_accepted_socket(lambda: cast(asyncio.Protocol, connection), theirs)
         device = Device(*await asyncio.open_connection(sock=ours))
         self.devices.append(device)
