@@ -12,12 +12,8 @@ def known(profiles: Iterable[Profile], facts: NodeFacts) -> tuple[Profile | None
 
     The family's profile is preferred, since it tells what can be set; without one the probed one stands for it.
     """
-    found = match(
-        profiles, client_id=facts.client_id, make=facts.make, model=facts.model, topic=facts.node
-    )  # fmt: skip
-    probed = next(
-        (one.profile for one in found if "topic" in one.by and one.profile.evidence.method == "probe"), None
-    )  # fmt: skip
+    found = match(profiles, client_id=facts.client_id, make=facts.make, model=facts.model, topic=facts.node)
+    probed = next((one.profile for one in found if "topic" in one.by and one.profile.evidence.method == "probe"), None)
     family = next((one.profile for one in found if one.profile is not probed), probed)
     if probed is None:
         return family, None
@@ -25,7 +21,10 @@ def known(profiles: Iterable[Profile], facts: NodeFacts) -> tuple[Profile | None
     return family, Probed(evidence.verdict, evidence.date, evidence.firmware_seen or "")
 
 
-def standing(profiles: Iterable[Profile], facts: NodeFacts) -> tuple[str, Standing]:
-    """The name of the profile that was used ("" = none), and where the node stands."""
+def standing(profiles: Iterable[Profile], facts: NodeFacts, host_id: str = "") -> tuple[str, Standing]:
+    """The name of the profile that was used ("" = none), and where the node stands.
+
+    ``host_id`` is the id under which the gateway itself is a primary host, "" = it is none.
+    """
     profile, probed = known(profiles, facts)
-    return profile.name if profile is not None else "", stand(profile, facts, probed)
+    return profile.name if profile is not None else "", stand(profile, facts, probed, host_id)
