@@ -99,3 +99,4 @@ class Bridge:
         if not self._port.listens(node, topic):
             raise BridgeError(f"{key} is not connected, or listens to no command")
         self._port.publish(topic, payload, 0, False, now)
+        self.observer.mark(node)

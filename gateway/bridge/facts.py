@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
+DATA: Final = ("NDATA", "DDATA")
 LOSS_WINDOWS_MAX: Final = 100  # kept for each node; the oldest go first
 
 
@@ -27,6 +28,7 @@ class NodeFacts:
     model: str = ""
     firmware: str = ""
     qos: dict[str, list[int]] = field(default_factory=dict)  # "NDATA" -> how many came at QoS 0, 1, 2
+    since: dict[str, list[int]] = field(default_factory=dict)  # ``qos`` at the last mark()
     clean: bool | None = None  # clean session, or clean start with no session expiry, of the last CONNECT
     connects: int = 0
     client_ids: int = 0  # different client ids over all connects: 1 = stable
@@ -51,13 +53,17 @@ class NodeFacts:
         self.loss_windows.append(window)
         del self.loss_windows[:-LOSS_WINDOWS_MAX]
 
-    def data_qos(self) -> int | None:
-        """The lowest QoS at which NDATA and DDATA came: what an outage on the way to the gateway costs depends on it.
+    def mark(self) -> None:
+        """From here on the QoS may be another: it connects anew, or was told to change it."""
+        self.since = {name: list(counts) for name, counts in self.qos.items()}
 
-        None when no data came yet.
+    def data_qos(self) -> int | None:
+        """The lowest QoS at which NDATA and DDATA came since the mark, or at all when none came since.
+
+        What an outage on the way to the gateway costs depends on it. None when no data came yet.
         """
-        counts = [self.qos[name] for name in ("NDATA", "DDATA") if name in self.qos]
-        return next((qos for qos in (0, 1, 2) if any(count[qos] for count in counts)), None)
+        now = _lowest([_since(self.qos[name], self.since.get(name)) for name in DATA if name in self.qos])
+        return now if now is not None else _lowest([self.qos[name] for name in DATA if name in self.qos])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and the store."""
@@ -69,3 +75,11 @@ class NodeFacts:
         known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
         windows = [LossWindow(**window) for window in known.pop("loss_windows", ())]
         return cls(**known, loss_windows=windows)
+
+
+def _since(counts: list[int], before: list[int] | None) -> list[int]:
+    return counts if before is None else [now - then for now, then in zip(counts, before, strict=True)]
+
+
+def _lowest(counts: list[list[int]]) -> int | None:
+    return next((qos for qos in (0, 1, 2) if any(count[qos] > 0 for count in counts)), None)

@@ -137,6 +137,8 @@ def _native(verdict: str, source: str, facts: NodeFacts | None, why: list[str]) 
 
 
 def _below(profile: Profile | None, facts: NodeFacts | None, why: list[str]) -> Step:
+    if facts is not None and facts.loss_windows:
+        why.append(f"stretches of time in which messages may have been lost: {len(facts.loss_windows)}")
     if facts is None or not facts.seq_gaps:
         why.append("what arrives is made durable on arrival, and no hole in seq was seen")
         return Step.INGEST

@@ -102,7 +102,8 @@ class Observer:
     def _born(self, event: Event) -> None:
         seen = self.of(event.node.key)
         facts = seen.facts
-        if event.client is not None and event.client is not seen.client:
+        fresh = event.client is not None and event.client is not seen.client
+        if event.client is not None and fresh:
             if seen.client is not None and seen.away is None:  # the old link is half open: nothing came on it since
                 seen.away = (event.heard or event.at, "connection")
             self._connected(seen, event.node, event.client, event.b)
@@ -117,7 +118,13 @@ class Observer:
             facts.rebirths_answered = facts.rebirths_asked
         if event.source is not None and event.source.births:
             _read_properties(facts, event.source.births[-1].payload)
+        if fresh:
+            self.mark(event.node)
         self.changed.add(event.node.key)
+
+    def mark(self, node: Node) -> None:
+        """From here on its QoS may be another."""
+        self.refresh(node).facts.mark()
 
     def _connected(self, seen: Observed, node: Node, client: Client, bd_seq: int) -> None:
         facts = seen.facts

@@ -17,6 +17,18 @@ def test_the_data_qos_is_the_lowest_that_came() -> None:
     assert facts.qos == {"NBIRTH": [1, 0, 0], "DDATA": [0, 1, 0], "NDATA": [1, 0, 0]}
 
 
+def test_a_mark_forgets_the_qos_of_before_as_soon_as_data_comes() -> None:
+    facts = NodeFacts("plant/press")
+    facts.saw("NDATA", 0)
+    facts.mark()
+    assert facts.data_qos() == 0, "nothing came since"
+    facts.saw("DDATA", 1)
+    assert facts.data_qos() == 1
+    facts.saw("NDATA", 0)
+    assert facts.data_qos() == 0
+    assert NodeFacts.from_dict(json.loads(json.dumps(facts.as_dict()))).data_qos() == 0
+
+
 def test_the_oldest_loss_windows_go() -> None:
     facts = NodeFacts("plant/press")
     for number in range(LOSS_WINDOWS_MAX + 3):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.bridge.facts import NodeFacts
+from gateway.bridge.facts import LossWindow, NodeFacts
 from gateway.bridge.ladder import VERDICTS, Probed, Standing, Step, outcome, stand
 from gateway.profiles import Ncmd, Profile, load, parse, schema
 
@@ -109,6 +109,14 @@ def test_holes_lead_down_to_rebirth_and_from_there_to_the_keep_alive() -> None:
     assert silent.step is Step.KEEP_ALIVE
     assert silent.why[-1] == "it answers no rebirth"
     assert stand(profile(session={"rebirth": False}), facts(0, seq_gaps=1), None).step is Step.KEEP_ALIVE
+
+
+def test_loss_windows_are_told() -> None:
+    lossy = facts(0)
+    lossy.lost(LossWindow(1, 2, "connection"))
+    standing = stand(None, lossy, None)
+    assert standing.step is Step.INGEST
+    assert "stretches of time in which messages may have been lost: 1" in standing.why
 
 
 def test_a_long_keep_alive_is_advised_against() -> None:

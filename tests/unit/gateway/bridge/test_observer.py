@@ -274,3 +274,23 @@ def test_a_row_is_json() -> None:
     assert not plant.observer.counted(plant.node)
     plant.edge.put(TOPIC.format("NDATA"), payload(seq=1), 0)
     assert plant.observer.counted(plant.node)
+
+
+def test_a_new_connection_may_have_another_qos() -> None:
+    """Or a device that was set to QoS 1 would count as lossy for ever."""
+    plant = Watched()
+    plant.say("NBIRTH", nbirth(0))
+    plant.say("NDATA", data(1), 0)
+    plant.tell()
+    facts = plant.observer.of("g/e").facts
+    assert facts.data_qos() == 0
+    plant.edge.drop()
+    plant.tell()
+    assert len(facts.loss_windows) == 0
+    plant.come(1)
+    plant.edge.put(TOPIC.format("NBIRTH"), nbirth(1), 0)
+    plant.tell()
+    assert len(facts.loss_windows) == 1, "what was lost before came at QoS 0"
+    plant.edge.put(TOPIC.format("NDATA"), data(1, 1), 1)
+    plant.tell()
+    assert facts.data_qos() == 1

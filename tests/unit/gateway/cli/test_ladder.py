@@ -101,6 +101,9 @@ def test_an_upgrade_is_written_and_seen_on_the_wire(forebay: Forebay, edge: Wire
         "g/e: all 4 messages came at QoS 1 or 2",
         "g/e: whether it sends again, only a probe tells: forebay sparkplug probe g/e",
     ]
+    (row,) = json.loads(forebay("sparkplug", "ladder", "--data-dir", str(data_dir), "--json").out)
+    assert row["why"][0] == "data comes at QoS 1, but no message was seen to come again"
+    assert [advice["to"] for advice in row["advice"]].count("device") == 1, "only the probe is left to do"
 
 
 def test_a_device_that_does_not_obey_stays_where_it_is(forebay: Forebay, edge: Wire, data_dir: Path) -> None:
