@@ -208,7 +208,6 @@ class Connection:
         before = self._transport
         if before is not None:
             self._transport = transport
-            self._unsent = 0
         return before
 
     def _feed_core(self, client: Client, now: int) -> None:
