@@ -213,6 +213,8 @@ class EdgeNode:
         for metric in metrics:
             if source.device is None and metric.name in (BD_SEQ, REBIRTH):
                 raise ValueError(f"{metric.name!r} is the node's own")
+            if source.device is not None and _is_definition(metric):
+                raise ValueError(f"{metric.name!r}: templates are defined by the node")
             if self._aliases and not _is_definition(metric):
                 self._last_alias += 1
                 metric.alias = self._last_alias

@@ -15,6 +15,8 @@ from sparkplug.source import Source, bd_seq_of, name_fault, update
 from sparkplug.topic import MessageType, NodeId, Topic
 
 _EARLY_MAX: Final = 256  # messages kept until the birth that they belong to
+_EARLY_BYTES_MAX: Final = 1_000_000
+_DEVICES_MAX: Final = 10_000
 _DEATHS: Final = 8  # how many deaths are remembered: births on their way may be overtaken by more than one
 _ANSWER_MS: Final = 30_000  # a node whose death is in doubt must show itself within that time
 
@@ -47,6 +49,7 @@ class NodeView:
         self._dead: deque[int | None] = deque(maxlen=_DEATHS)  # bdSeqs of deaths without a birth since
         self._suspect: int | None = None  # digest of a birth that was not believed
         self._early: deque[_Raw] = deque()
+        self._early_bytes = 0
         self._early_since: int | None = None
         self._doubt_since: int | None = None
 
@@ -88,10 +91,7 @@ class NodeView:
     def link_lost(self, now: int) -> list[Action]:
         """The host lost its own connection: nothing is known of the node until its next birth."""
         actions = self._go_offline(now)
-        actions += [self._late(raw) for raw in self._early]
-        self._early.clear()
-        self._early_since = None
-        return actions
+        return actions + [self._late(raw) for raw in self._take_early()]
 
     # Births and deaths of the node
 
@@ -109,9 +109,8 @@ class NodeView:
         if fault is not None:
             return [Refused(str(topic), fault)]
         actions = self._drop_devices(now)
-        again = [*self.order.begin(seq, payload.timestamp, digest), *self._early]
-        self._early.clear()
-        self._early_since = self._doubt_since = self._suspect = None
+        again = [*self.order.begin(seq, payload.timestamp, digest), *self._take_early()]
+        self._doubt_since = self._suspect = None
         while bd_seq in self._dead:
             self._dead.remove(bd_seq)
         self.asked = self.wants_rebirth = False
@@ -182,11 +181,22 @@ class NodeView:
     def _hold_early(self, topic: Topic, data: bytes, now: int) -> list[Action]:
         """Its birth is on the way, or a rebirth must be asked for."""
         self._early.append(_Raw(topic, data))
+        self._early_bytes += len(data)
         if self._early_since is None:
             self._early_since = now
-        if len(self._early) <= _EARLY_MAX:
-            return []
-        return [self._late(self._early.popleft())]
+        actions = []
+        while len(self._early) > _EARLY_MAX or self._early_bytes > _EARLY_BYTES_MAX:
+            oldest = self._early.popleft()
+            self._early_bytes -= len(oldest.data)
+            actions.append(self._late(oldest))
+        return actions
+
+    def _take_early(self) -> list[_Raw]:
+        found = list(self._early)
+        self._early.clear()
+        self._early_bytes = 0
+        self._early_since = None
+        return found
 
     def _in_order(self, topic: Topic, data: bytes, now: int) -> list[Action]:
         source = self.node if topic.device is None else self.devices.get(topic.device)
@@ -243,6 +253,8 @@ class NodeView:
         type, device = topic.type, topic.device
         if type is MessageType.DBIRTH:
             assert device is not None
+            if device not in self.devices and len(self.devices) >= _DEVICES_MAX:
+                return [Refused(str(topic), f"more than {_DEVICES_MAX} devices")]
             source = self.devices.setdefault(device, Source(device))
             at = now if payload.timestamp is None else payload.timestamp
             return self._install(topic, source, payload, at)
@@ -256,15 +268,16 @@ class NodeView:
             return [Offline(self.id, device, found.at)]
         named: list[Metric] = []
         unknown: Metric | None = None
+        by_alias, sent_at = found.by_alias, payload.timestamp
         for metric in payload.metrics:
-            known = found.find(metric)
+            known = by_alias.get(metric.alias) or found.find(metric)  # type: ignore[arg-type]
             if known is None:
                 unknown = metric
                 continue
             metric.name = known.name
             named.append(metric)
             if not metric.is_historical:
-                update(known, metric, payload.timestamp)
+                update(known, metric, sent_at)
         actions: list[Action] = [Data(self.id, device, payload, False, named)]
         if unknown is not None:
             self.wants_rebirth = True

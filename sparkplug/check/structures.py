@@ -134,7 +134,7 @@ def _check_instance(
     defined = {metric.name for metric in definition.metrics}
     verdicts.expect(
         members <= defined,
-        f"{label}: members {sorted(members - defined)} are not in the definition",
+        f"{label}: members {sorted(members - defined, key=str)} are not in the definition",
         "payloads-template-definition-members",
         "payloads-template-instance-members",
     )
@@ -142,13 +142,13 @@ def _check_instance(
     known = {parameter.name for parameter in definition.parameters}
     verdicts.expect(
         parameters <= known,
-        f"{label}: parameters {sorted(parameters - known)} are not in the definition",
+        f"{label}: parameters {sorted(parameters - known, key=str)} are not in the definition",
         "payloads-template-definition-parameters",
     )
     if parameters:
         verdicts.met("payloads-template-instance-parameters")
     if type in (MessageType.NBIRTH, MessageType.DBIRTH):
-        lacking = f"{label}: members {sorted(defined - members)} are missing"
+        lacking = f"{label}: members {sorted(defined - members, key=str)} are missing"
         verdicts.expect(members >= defined, lacking, "payloads-template-instance-members-birth")
     elif members < defined:
         verdicts.met("payloads-template-instance-members-data")

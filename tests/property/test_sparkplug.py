@@ -6,7 +6,7 @@ While anything goes wrong, the requirements checker finds nothing that our machi
 import os
 from itertools import pairwise
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -19,12 +19,13 @@ from sparkplug.model import Metric
 from sparkplug.node import EdgeNode
 from sparkplug.topic import NodeId
 from tests.sparkplug_net import Net, Peer, Server
+from tests.sparkplug_rig import T0, data, dbirth, ddeath, nbirth, ndeath
 
 NODES = 2
 DEVICES = (None, "d1", "d2")
 BURST, EVERY_MS, PAUSE_MS = 3, 1000, 5000
 HEALED_MS_MAX = 900_000  # the longest pause between two requests to a node is 5 minutes
-LONG = bool(os.environ.get("FOREBAY_LONG"))
+WALKS = int(os.environ.get("FOREBAY_WALKS", "40"))
 
 
 def metrics() -> list[Metric]:
@@ -165,8 +166,8 @@ class Links(RuleBasedStateMachine):
 
 
 Links.TestCase.settings = settings(
-    max_examples=300 if LONG else 40,
-    stateful_step_count=40 if LONG else 25,
+    max_examples=WALKS,
+    stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -191,3 +192,50 @@ def test_without_trouble_nothing_is_asked_missed_or_late() -> None:
     assert not any(one.late for one in told)
     assert not any(isinstance(one, Missing) for one in at_host.told)
     assert [one for _, one in at_host.sent if isinstance(one, Publish) and "/NCMD/" in one.topic] == []
+
+
+PARTS = [
+    nbirth(),
+    dbirth(T0, 1),
+    data(T0 + 1, 2, 5),
+    data(T0 + 2, 3, 6, device="d", alias=2),
+    ddeath(T0 + 3, 4),
+    ndeath(),
+]
+WHERE = [
+    *(topic for topic, _ in PARTS),
+    "spBv1.0/g/NCMD/e",
+    "spBv1.0/g/DCMD/e/d",
+    "spBv1.0/STATE/h",
+    "STATE/h",
+    "x",
+    "",
+]
+PAYLOADS = [*(payload for _, payload in PARTS), b'{"online":true,"timestamp":1}', b"ONLINE", b""]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    payload = bytearray(draw(st.sampled_from(PAYLOADS)))
+    for _ in range(draw(st.integers(0, 3))):
+        if payload:
+            payload[draw(st.integers(0, len(payload) - 1))] = draw(st.integers(0, 255))
+    return bytes(payload)
+
+
+@settings(max_examples=10 * WALKS, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(WHERE), damaged(), st.integers(0, 3000), st.booleans()), max_size=30))
+def test_nothing_that_a_peer_sends_raises(messages: list[tuple[str, bytes, int, bool]]) -> None:
+    host, node = Host("h"), EdgeNode(NodeId("g", "e"), metrics(), primary_host="h")
+    node.add_device("d", metrics(), T0)
+    now = T0
+    for machine in (host, node):
+        machine.connect(now)
+        machine.connected(now)
+    for topic, payload, passed, retained in messages:
+        now += passed
+        for machine in (host, node):
+            machine.message(topic, payload, now, retained=retained)
+            machine.tick(now)
+    host.disconnected(now)
+    node.disconnected(now)

@@ -5,7 +5,7 @@ import pytest
 from sparkplug import state
 from sparkplug.actions import Action, Command, Connect, Disconnect, Publish, Refused, Subscribe
 from sparkplug.datatypes import DataType
-from sparkplug.model import Metric, Payload, PayloadError, Template
+from sparkplug.model import Metric, Payload, PayloadError, PropertySet, PropertyValue, Template
 from sparkplug.node import EdgeNode, Phase
 from sparkplug.payload import decode, encode
 from sparkplug.source import REBIRTH, bd_seq_of
@@ -123,6 +123,7 @@ def test_a_rebirth_repeats_all_births_with_the_same_bd_seq() -> None:
     first = payload(births[0])
     assert bd_seq_of(first.metrics) == 0
     assert [one.value for one in first.metrics] == [0, False, 9, 1]
+    assert [one.timestamp for one in first.metrics] == [T0 + 2, T0 + 2, T0 + 1, T0]
     assert payload(node.write(None, {"speed": 10}, T0 + 3)[0]).seq == 2
 
 
@@ -206,6 +207,38 @@ def test_a_definition_of_a_template_has_no_alias() -> None:
     node = EdgeNode(ID, [Metric("T", datatype=DataType.Template, value=definition), metric("a")])
     node.connect(T0)
     assert [one.alias for one in payload(node.connected(T0)[1]).metrics] == [None, None, None, 1]
+
+
+def test_templates_are_defined_by_the_node() -> None:
+    definition = Template(metrics=[metric("x")], is_definition=True)
+    with pytest.raises(ValueError, match="defined by the node"):
+        EdgeNode(ID).add_device("d", [Metric("T", datatype=DataType.Template, value=definition)], T0)
+
+
+def test_a_part_of_a_template_is_sent_and_the_whole_is_born_again() -> None:
+    members = [metric("x"), metric("y")]
+    node = EdgeNode(ID, [Metric("t", datatype=DataType.Template, value=Template(None, members, [], "T"))])
+    node.connect(T0)
+    node.connected(T0)
+    (sent,) = node.write(None, {"t": Template(None, [metric("y", 5)], [], "T")}, T0 + 1)
+    part = payload(sent).metrics[0].value
+    assert isinstance(part, Template)
+    assert [one.name for one in part.metrics] == ["y"]
+    (again,) = node.message("spBv1.0/g/NCMD/e", REBIRTH_COMMAND, T0 + 2)
+    whole = payload(again).metrics[2].value
+    assert isinstance(whole, Template)
+    assert [(one.name, one.value) for one in whole.metrics] == [("x", 1), ("y", 5)]
+
+
+def test_properties_stand_in_births_alone() -> None:
+    properties = PropertySet({"unit": PropertyValue(DataType.String, "mm")})
+    node = EdgeNode(ID, [Metric("a", datatype=DataType.Int32, value=1, properties=properties)])
+    node.connect(T0)
+    assert payload(node.connected(T0)[1]).metrics[2].properties == properties
+    (sent,) = node.write(None, {"a": 2}, T0 + 1)
+    assert payload(sent).metrics[0].properties is None
+    (again,) = node.message("spBv1.0/g/NCMD/e", REBIRTH_COMMAND, T0 + 2)
+    assert payload(again).metrics[2].properties == properties
 
 
 def test_what_nobody_hears_is_sent_later_as_history() -> None:

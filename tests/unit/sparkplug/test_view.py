@@ -241,6 +241,23 @@ def test_what_waits_for_a_birth_has_an_end_and_is_told() -> None:
     assert len([one for one in seen.told if isinstance(one, Data) and one.late]) == 44
 
 
+def test_what_waits_for_a_birth_is_bounded_in_bytes_too() -> None:
+    seen = Seen()
+    for seq in range(9):
+        told = seen.get((topic("NDATA"), encode(Payload(T0, [], seq, body=bytes(200_000)))))
+        assert [type(one) for one in told] == ([] if seq < 4 else [Data])
+
+
+def test_a_node_has_no_more_devices_than_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkplug.view._DEVICES_MAX", 2)
+    seen = Seen(nbirth())
+    for number in range(3):
+        told = seen.get(dbirth(T0, 1 + number, f"d{number}", [metric("x")]))
+    assert refused(told) == "more than 2 devices"
+    assert list(seen.view.devices) == ["d0", "d1"]
+    assert isinstance(seen.get(dbirth(T0 + 1, 4, "d1", [metric("x")]))[0], Online)
+
+
 def test_an_older_birth_never_replaces_a_newer_one() -> None:
     seen = Seen(nbirth(T0, bd_seq=5))
     assert "older" in refused(seen.get(nbirth(T0 - 1, bd_seq=4)))

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from sparkplug import state
 from sparkplug.actions import Disconnect, Publish
 from sparkplug.check.checker import Checker
@@ -130,6 +133,35 @@ def test_our_own_machines_meet_what_binds_them() -> None:
     open_ids = {one.id for one in must if one.outcome is Outcome.NOT_EXERCISED}
     assert len(open_ids) <= 28, sorted(open_ids)
     assert open_ids <= UNDECIDED, sorted(open_ids - UNDECIDED)
+
+
+def births() -> list[Published]:
+    """Of a node with all structures."""
+    seen: list[Published] = []
+    net = Net(0, lambda one: seen.append(one) if isinstance(one, Published) else None)
+    node = EdgeNode(N1, rich_metrics())
+    Peer(net, "n", node, [Server(net, "a")]).connect()
+    return seen
+
+
+@given(st.data())
+def test_no_payload_stops_the_checker(draw: st.DataObject) -> None:
+    (birth,) = births()
+    payload = bytearray(birth.message.payload)
+    for _ in range(draw.draw(st.integers(1, 4))):
+        payload[draw.draw(st.integers(0, len(payload) - 1))] = draw.draw(st.integers(0, 255))
+    checker = Checker()
+    for type, device in (
+        ("NBIRTH", ""),
+        ("DBIRTH", "/d"),
+        ("NDATA", ""),
+        ("DDATA", "/d"),
+        ("NCMD", ""),
+        ("NDEATH", ""),
+    ):
+        topic = f"spBv1.0/g/{type}/n1{device}"
+        checker.see(Published("c", birth.at, replace(birth.message, topic=topic, payload=bytes(payload))))
+    checker.findings()
 
 
 def test_what_is_not_sparkplug_is_not_judged() -> None:

@@ -252,6 +252,13 @@ def test_who_watches_from_midway_judges_no_more_than_it_saw() -> None:
     assert failed([published(data(T0, 77, 5)), published(data(T0, 79, 6))]) >= {"topics-ndata-seq-num"}
 
 
+def test_a_will_of_an_earlier_session_may_come_late_to_a_subscriber() -> None:
+    first, second = published(nbirth()), published(nbirth(T0 + 1, bd_seq=1))
+    after = published(data(T0 + 1, 1, 5), T0 + 1)
+    assert failed([first, second, published(ndeath(0)), after]) == set()
+    assert failed([first, second, published(ndeath(7)), after]) == {"payloads-ndeath-bdseq"}
+
+
 def test_a_rebirth_is_seen_by_a_subscriber_too() -> None:
     births = [published(nbirth(T0 + 1), T0 + 50), published(dbirth(T0 + 1, 1), T0 + 50)]
     seen = [published(nbirth()), published(dbirth(T0, 1)), published(ASK, client="host"), *births]
