@@ -30,7 +30,7 @@ static unsigned char buffer[READ];
 static struct latencies delivery, puback;
 static size_t frame, id_at, block_frames;
 static double port, pid, qos = 1, publishers, collectors, slow, away, persistent, resume, payload = 64, window = 20;
-static double ahead = 800, rate, warm_ms = 300, run_ms = 1000, messages, slow_ms = 100, connections, subscriptions;
+static double sparkplug, ahead = 800, rate, warm_ms = 300, run_ms = 1000, messages, slow_ms = 100, connections, subscriptions;
 static const char *name = "load";
 static double begin, t0, t1;
 
@@ -173,6 +173,7 @@ static int assemble(int poll) {
         snprintf(id, sizeof id, "%s-%s%03d", name, peer->kind == PUBLISHER ? "pub" : resume ? "away" : "col", peer->number);
         peer->fd = dial(port, id, peer->kind != PUBLISHER && (persistent || resume));
         if (peer->kind == PUBLISHER) {
+            if (sparkplug) give_birth(peer->fd, name, peer->number);
             peer->block = frames_of(name, peer->number, qos, payload, frame, block_frames);
         } else {
             if (!resume) subscribe(peer->fd, name, qos);
@@ -197,7 +198,8 @@ static void show(double seconds, double count, double total, double cpu, double 
 }
 
 static int run(void) {
-    size_t body = 2 + strlen(name) + 6 + (qos ? 2 : 0) + payload;
+    if (sparkplug) form = &ndata, payload = NDATA_BYTES;
+    size_t body = 2 + strlen(name) + form->extra + (qos ? 2 : 0) + payload;
     frame = body + (body > 127 ? 3 : 2), id_at = frame - payload - 2, block_frames = qos ? 8192 : (1 << 18) / frame;
     int poll = epoll_create1(0), count = assemble(poll), first = collectors + slow;
     uint64_t base0 = 0, base1 = 0, last = 0, total = 0;
@@ -276,6 +278,7 @@ int main(int count, char **args) {
         {"away", &away} /* persistent collectors that subscribe and leave */, {"persistent", &persistent} /* collectors */,
         {"resume", &resume} /* collectors are those that were away */, {"payload", &payload}, {"window", &window},
         {"ahead", &ahead}, {"rate", &rate} /* messages/s, 0 = all it can */, {"warm_ms", &warm_ms}, {"run_ms", &run_ms},
+        {"sparkplug", &sparkplug} /* nodes that publish NDATA of 30 metrics; whole run, not paced */,
         {"messages", &messages} /* end after so many instead of run_ms */, {"connections", &connections},
         {"subscriptions", &subscriptions} /* idle: one for each connection */,
     };

@@ -19,12 +19,10 @@ Figures = dict[str, Any]
 
 def interpreted_modules() -> list[str]:
     """Modules that ought to be compiled and are not (mypyc falls back to the .py without a word)."""
-    root = gateway_root() / "gateway"
-    sources = [path for part in ("mqtt", "core") for path in sorted((root / part).glob("*.py"))]
-    sources += [root / "net" / "connection.py"]
-    names = [
-        ".".join(path.relative_to(root.parent).with_suffix("").parts) for path in sources if path.stem != "__init__"
-    ]
+    root = gateway_root()
+    sources = [path for part in ("mqtt", "core") for path in sorted((root / "gateway" / part).glob("*.py"))]
+    sources += [root / "gateway" / "net" / "connection.py", root / "sparkplug" / "scan.py"]
+    names = [".".join(path.relative_to(root).with_suffix("").parts) for path in sources if path.stem != "__init__"]
     specs = {name: importlib.util.find_spec(name) for name in names}
     return [name for name, spec in specs.items() if spec is None or not str(spec.origin).endswith(".so")]
 

@@ -7,6 +7,7 @@ from sparkplug.datatypes import DataType
 from sparkplug.host import Host
 from sparkplug.model import Metric, Payload
 from sparkplug.payload import decode, encode
+from sparkplug.scan import Scan
 from tests.bench.micro_codec import call_ns
 
 METRICS = 30
@@ -65,7 +66,9 @@ def rows() -> list[tuple[str, float]]:
     aliased, named = payload(False), payload(True)
     types = {index: KINDS[index % len(KINDS)][0] for index in range(METRICS)}
     by_alias, birth = encode(aliased, with_datatypes=False), encode(named)
+    scan = Scan()
     return [
+        ("Sparkplug: scan NDATA of 30 metrics", call_ns(lambda: scan.read(by_alias, False))),
         ("Sparkplug: decode NDATA of 30 metrics by alias", call_ns(lambda: decode(by_alias, types=types))),
         ("Sparkplug: decode birth of 30 metrics", call_ns(lambda: decode(birth))),
         ("Sparkplug: decode and state of NDATA of 30 metrics", host_ns()),

@@ -34,6 +34,12 @@ def cpu_ratio(figures: Figures, row: str) -> float:
     return float(found[FOREBAY]["cpu_s_per_million"] / found[MOSQUITTO]["cpu_s_per_million"])
 
 
+def cpu_between(figures: Figures, row: str, other: str) -> float:
+    """CPU for a message in one row over that in another, of the broker itself."""
+    rows = figures["rows"]
+    return float(rows[row][FOREBAY]["cpu_s_per_million"] / rows[other][FOREBAY]["cpu_s_per_million"])
+
+
 def latency(figures: Figures, row: str, what: str, kind: str = FOREBAY) -> float:
     """The 99th percentile, microseconds."""
     return float(figures["rows"][row][kind][what][1])
@@ -73,6 +79,7 @@ def _rows() -> list[Target]:
         _written("W6/kept", 20),
         Target("W6/kept PUBACK p99, us", lambda f: latency(f, "W6/kept", "puback_us"), 1000, False),
         Target("slow rate / slow/0 rate", lambda f: rate_ratio(f, "slow", FOREBAY, "slow/0", FOREBAY), 0.9),
+        Target("spb CPU / spb/off", lambda f: cpu_between(f, "spb", "spb/off"), 1.3, False),
         *_paced("W6/0"),
         *_paced("W6/1"),
     ]

@@ -76,20 +76,45 @@ static int dial(int port, const char *id, int persistent) {
     return fd;
 }
 
-/* Subscribe to ROOT/t/+. */
+/* Where messages go: the root, and the number of the publisher. */
+struct form {
+    const char *topic, *filter;
+    int extra; /* characters of the topic beside the root */
+};
+static const struct form plain = {"%s/t/%03d", "%s/t/+", 6};
+static const struct form ndata = {"spBv1.0/%s/NDATA/%03d", "spBv1.0/%s/NDATA/+", 18};
+static const struct form *form = &plain;
+
 static void subscribe(int fd, const char *root, int qos) {
     unsigned char packet[64] = {0x82, 0, 0, 1, 0}, answer[5];
-    size_t size = snprintf((char *)packet + 6, 48, "%s/t/+", root);
+    size_t size = snprintf((char *)packet + 6, 48, form->filter, root);
     packet[1] = 5 + size, packet[5] = size, packet[6 + size] = qos;
     send_all(fd, packet, 7 + size);
     read_all(fd, answer, 5);
     if (answer[0] != 0x90 || answer[4] != qos) die("no SUBACK of that QoS");
 }
 
-/* COUNT frames of one size on ROOT/t/NUMBER, packet ids from 1. */
+/* A Sparkplug payload of 30 metrics by alias; seq has two bytes whatever it is. */
+enum { METRICS = 30, NDATA_BYTES = 7 + METRICS * 8 + 3 };
+static void fill_ndata(unsigned char *at, int seq) {
+    memcpy(at, "\x08\x80\xd0\x95\xff\xbc\x31", 7), at += 7;
+    for (int i = 0; i < METRICS; i++, at += 8) memcpy(at, "\x12\x06\x10\x00\x50\x81\x82\x03", 8), at[3] = i;
+    *at++ = 0x18, *at++ = (seq & 127) | 128, *at = seq >> 7 & 1;
+}
+
+/* An NBIRTH of seq 255: the first NDATA has 0. */
+static void give_birth(int fd, const char *root, int number) {
+    unsigned char packet[64] = {0x30, 0, 0};
+    size_t length = snprintf((char *)packet + 4, 52, "spBv1.0/%s/NBIRTH/%03d", root, number);
+    packet[1] = 2 + length + 5, packet[3] = length;
+    memcpy(packet + 4 + length, "\x08\x01\x18\xff\x01", 5);
+    send_all(fd, packet, 4 + length + 5);
+}
+
+/* COUNT frames of one size from publisher NUMBER, packet ids from 1. */
 static unsigned char *frames_of(const char *root, int number, int qos, size_t payload, size_t frame, size_t count) {
     char topic[48];
-    size_t length = snprintf(topic, sizeof topic, "%s/t/%03d", root, number), body = 2 + length + (qos ? 2 : 0) + payload;
+    size_t length = snprintf(topic, sizeof topic, form->topic, root, number), body = 2 + length + (qos ? 2 : 0) + payload;
     unsigned char *block = malloc(count * frame), *at = block;
     for (size_t i = 0; i < count; i++, at += payload) {
         *at++ = 0x30 | qos << 1;
@@ -98,7 +123,8 @@ static unsigned char *frames_of(const char *root, int number, int qos, size_t pa
         *at++ = 0, *at++ = length;
         memcpy(at, topic, length), at += length;
         if (qos) *at++ = (i + 1) >> 8, *at++ = (i + 1) & 255;
-        memset(at, 'x', payload);
+        if (form == &ndata) fill_ndata(at, i & 255);
+        else memset(at, 'x', payload);
     }
     return block;
 }

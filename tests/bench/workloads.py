@@ -39,6 +39,7 @@ GROUPS: Final = {
     "memory": "Sessions in memory",
     "offline": "Durable, the collector is away (figures at the PUBACK)",
     "online": "Durable, the collector is there",
+    "sparkplug": "Sparkplug, 30 metrics, 20 publishers, window 20, the collector is away",
     "paced": "Paced at 2,000 messages/s: microseconds from due to delivered, and to the PUBACK",
 }
 
@@ -82,6 +83,22 @@ def _durable() -> list[Row]:
     return sorted(rows, key=lambda row: row.group)
 
 
+def _sparkplug() -> list[Row]:
+    shape = {"qos": 1, "publishers": 20, "window": 20, "away": 1}
+    off = {"bridge.enabled": False}
+    return [
+        Row(
+            "spb/off",
+            "NDATA at QoS 1, the bridge switched off",
+            "sparkplug",
+            {**shape, "sparkplug": 1},
+            (FOREBAY,),
+            off,
+        ),
+        Row("spb", "the same, ingested", "sparkplug", {**shape, "sparkplug": 1}, (FOREBAY,)),
+    ]
+
+
 def _paced() -> list[Row]:
     shape = {"publishers": 1, "collectors": 1, "rate": 2000}
     durable = {**shape, "qos": 1, "persistent": 1}
@@ -94,7 +111,7 @@ def _paced() -> list[Row]:
     ]  # fmt: skip
 
 
-ROWS: Final = [*_memory(), *_durable(), *_paced()]
+ROWS: Final = [*_memory(), *_durable(), *_sparkplug(), *_paced()]
 
 
 def selected(only: str) -> list[Row]:
