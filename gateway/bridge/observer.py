@@ -111,7 +111,7 @@ class Observer:
         if seen.away is not None:
             start, why = seen.away
             self.refresh(event.node)
-            if facts.data_qos() == 0:
+            if _speaks_at_0(facts):
                 facts.lost(LossWindow(start, event.at, why))
             seen.away = None
         if facts.rebirths_answered < facts.rebirths_asked:
@@ -232,6 +232,12 @@ def _counted(seen: Observed, sources: Iterable[Source]) -> list[tuple[str, str, 
         for qos, n in enumerate((source.qos0, source.qos1, source.qos2)):
             counts[qos] += n
     return [(device, kind, counts) for device, types in found.items() for kind, counts in types.items()]
+
+
+def _speaks_at_0(facts: NodeFacts) -> bool:
+    """Whether its data is lost with its link; as long as no data was seen the births tell."""
+    qos = facts.data_qos()
+    return facts.qos.get("NBIRTH", [0])[0] > 0 if qos is None else qos == 0
 
 
 def _total(node: Node) -> int:

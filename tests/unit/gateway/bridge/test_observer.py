@@ -145,6 +145,16 @@ def test_a_loss_window_from_the_last_message_to_the_new_birth() -> None:
     ]
 
 
+def test_before_any_data_is_counted_the_birth_tells_its_qos() -> None:
+    """Counters are stored from time to time, births at once."""
+    plant = Watched()
+    plant.say("NBIRTH", nbirth(0))
+    plant.restart()
+    plant.come(1)
+    plant.say("NBIRTH", nbirth(1, 0, T + 9))
+    assert [window["why"] for window in plant.tell()["loss_windows"]] == ["restart"]
+
+
 def test_data_of_qos_1_has_no_loss_window() -> None:
     plant = Watched()
     plant.say("NBIRTH", nbirth(0), 1)
