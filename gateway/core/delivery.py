@@ -85,10 +85,11 @@ def encoded(c: Client, d: Delivery, dup: bool, now: i64, sending: bool) -> bytes
         elif len(c.aliases_out) < c.alias_out_max:
             alias = len(c.aliases_out) + 1
             fresh = True
-    frame = encode_publish(version, topic, m.payload, qos, d.retain, dup, packet_id, m.props, expiry, alias, ids)
+    props = m.forwarded()
+    frame = encode_publish(version, topic, m.payload, qos, d.retain, dup, packet_id, props, expiry, alias, ids)
     if fresh:
         if c.max_packet and len(frame) > c.max_packet:
-            return encode_publish(version, topic, m.payload, qos, d.retain, dup, packet_id, m.props, expiry, 0, ids)
+            return encode_publish(version, topic, m.payload, qos, d.retain, dup, packet_id, props, expiry, 0, ids)
         if sending:
             c.aliases_out[m.topic] = alias
     return frame

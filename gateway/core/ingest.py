@@ -8,6 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from gateway.core.envelope import PREFIX, tail_of
 from gateway.core.message import Message
 from gateway.core.model import Client
 from gateway.core.nodes import (
@@ -28,7 +29,6 @@ from gateway.core.nodes import (
 )
 from gateway.core.record import Corrupt, Reader
 from gateway.core.state import Core
-from gateway.mqtt.fields import BYTE
 
 LIVE: Final = 0
 LATE: Final = 1
@@ -37,38 +37,6 @@ REPEATED: Final = 2
 IDS_KEY: Final = "ingest.ids"  # in the store's meta: ids below it may have been given
 ID_BLOCK: Final = 65_536
 SEQ: Final = 256
-
-PREFIX: Final = b"forebay-"
-
-
-def _pair(key: bytes, value: bytes) -> bytes:
-    return b"\x26" + len(key).to_bytes(2, "big") + key + len(value).to_bytes(2, "big") + value
-
-
-def _tails() -> list[bytes]:
-    """By QoS, late and clock: the part of the envelope that has few values."""
-    return [
-        _pair(b"forebay-clock", clock) + _pair(b"forebay-late", late) + _pair(b"forebay-qos", qos)
-        for qos in (b"0", b"1", b"2")
-        for late in (b"0", b"1")
-        for clock in (b"unsynchronised", b"synchronised")
-    ]
-
-
-TAILS: Final[list[bytes]] = _tails()
-ID_HEAD: Final = b"\x26\x00\x0aforebay-id\x00"
-RECEIVED_HEAD: Final = b"\x26\x00\x10forebay-received\x00"
-
-
-def envelope(core: Core, late: i64, qos: i64, now: i64) -> bytes:
-    """User properties for the message that gets the next position of the log, which is its ingest id."""
-    if core.nodes.stamped_at != now:
-        core.nodes.stamped_at = now
-        received = str(now + core.nodes.utc_offset_ms).encode()
-        core.nodes.stamp = RECEIVED_HEAD + BYTE[len(received)] + received
-    id = str(core.next_seq).encode()
-    tail = TAILS[qos * 4 + late * 2 + (1 if core.nodes.utc_exact else 0)]
-    return b"".join([ID_HEAD, BYTE[len(id)], id, core.nodes.stamp, tail])
 
 
 def reserve(core: Core) -> None:
@@ -82,20 +50,22 @@ def reserve(core: Core) -> None:
 
 
 def enclosed(core: Core, m: Message, late: i64, now: i64) -> Message:
-    """What collectors get of ``m``: the same in its envelope, at QoS 1 at least, and only once it is on disk."""
+    """What collectors get of ``m``: the same at QoS 1 at least, with an envelope, and only once it is on disk.
+
+    Its ingest id is its position in the log.
+    """
     reserve(core)
-    props = own_only(m.props) if m.props else m.props
     qos: int = m.qos
-    made = Message(
-        m.topic, m.payload, qos if qos else 1, m.retain, props + envelope(core, late, m.qos, now), m.deadline
-    )
+    made = Message(m.topic, m.payload, qos if qos else 1, m.retain, own_only(m.props), m.deadline)
+    made.received = now + core.nodes.utc_offset_ms
+    made.tail = tail_of(m.qos, late, core.nodes.utc_exact)
     made.waits = True
     return made
 
 
 def own_only(props: bytes) -> bytes:
     """Without what a publisher may have written into the envelope itself."""
-    if PREFIX not in props:
+    if not props or PREFIX not in props:
         return props
     out = b""
     r = Reader(props)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from gateway.core.envelope import envelope
 from gateway.mqtt.encode import publish_properties
 from gateway.mqtt.packets import PUBACK
 
@@ -84,12 +85,21 @@ class Message(PendingAck):
         self.answers: bool = False  # its publisher waits: it is its own pending PUBACK, ``client`` is set
         self.until: i64 = 0  # gateway ms to which its insert is held back
         self.waits: bool = False  # it may not leave before its commit
+        # of an ingested Sparkplug message
+        self.received: i64 = 0  # UTC ms, 0 = it was not
+        self.tail: i64 = 0  # see envelope.py
         self._middle: bytes = b""
 
     def middle(self) -> bytes:
         """The encoded properties as they are in a PUBLISH of 5.0 that adds none."""
-        if not self.props:
+        if not self.props and not self.received:
             return b"\x00"
         if not self._middle:
-            self._middle = publish_properties(self.props, -1, 0, None)
+            self._middle = publish_properties(self.forwarded(), -1, 0, None)
         return self._middle
+
+    def forwarded(self) -> bytes:
+        """The properties that go along: the publisher's, and the envelope."""
+        if self.received:
+            return self.props + envelope(self.seq, self.received, self.tail)
+        return self.props

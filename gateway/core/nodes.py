@@ -148,11 +148,8 @@ class Nodes:
         # ingest ids, which are positions of the log
         self.ids_end: i64 = 0  # those below it are never given again
         self.ids_wanted: i64 = 0
-        # the envelope
         self.utc_offset_ms: i64 = 0  # UTC is gateway time and this
         self.utc_exact: bool = False  # the wall clock is synchronised
-        self.stamped_at: i64 = -1
-        self.stamp: bytes = b""
 
     def source_of(self, topic: str) -> Source | None:
         """The source of a Sparkplug topic, new or known; None for others, and for what is beyond the caps."""

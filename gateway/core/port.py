@@ -61,7 +61,6 @@ class BridgePort:
         nodes = self._core.nodes
         nodes.utc_offset_ms = utc_ms - now
         nodes.utc_exact = exact
-        nodes.stamped_at = -1
 
     def utc_ms(self, now: int) -> int:
         """Gateway time as UTC."""

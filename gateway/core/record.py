@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from gateway.core.envelope import TAILS
 from gateway.core.message import Message
 from gateway.mqtt.encode import varint
 from gateway.mqtt.packets import Will
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 RETAIN: Final = 4
 DEADLINE: Final = 8
+INGESTED: Final = 16
 
 TARGET_RAP: Final = 4  # deliver with the retain flag of the message
 TARGET_IDS: Final = 8  # subscription identifiers follow
@@ -132,11 +134,15 @@ def unpack_targets(key: bytes) -> list[StoredTarget]:
 
 
 def pack_message(m: Message) -> bytes:
-    """``flags, [deadline], topic, props, payload``: the body of a record, a retained message and a will."""
+    """``flags, [deadline], [received, tail], topic, props, payload``: a record, a retained message, part of a will."""
     flags: i64 = m.qos | (RETAIN if m.retain else 0) | (DEADLINE if m.deadline else 0)
+    if m.received:
+        flags |= INGESTED
     head = bytes((flags,))
     if m.deadline:
         head += u64(m.deadline)
+    if m.received:
+        head += u64(m.received) + bytes((m.tail,))
     return b"".join(
         [head, varint(len(m.topic)), m.topic, varint(len(m.props)), m.props, varint(len(m.payload)), m.payload]
     )
@@ -147,10 +153,20 @@ def read_message(r: Reader) -> Message:
     deadline: i64 = 0
     if flags & DEADLINE:
         deadline = r.u64()
+    received: i64 = 0
+    tail: i64 = 0
+    if flags & INGESTED:
+        received = r.u64()
+        tail = r.u8()
+        if tail >= TAILS:
+            raise Corrupt("unknown envelope")
     topic = r.field()
     props = r.field()
     payload = r.field()
-    return Message(topic, payload, flags & 3, flags & RETAIN != 0, props, deadline)
+    m = Message(topic, payload, flags & 3, flags & RETAIN != 0, props, deadline)
+    m.received = received
+    m.tail = tail
+    return m
 
 
 def pack_will(w: Will, at: i64) -> bytes:

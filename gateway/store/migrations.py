@@ -42,12 +42,13 @@ def _first(db: Database) -> None:
     db.execute("CREATE TABLE will (client_id TEXT NOT NULL PRIMARY KEY, crc INTEGER, data BLOB) WITHOUT ROWID")
 
 
+# with it came records that say when a message was ingested, which the first version would misread
 def _bridge(db: Database) -> None:
     db.execute("CREATE TABLE bridge (key TEXT NOT NULL PRIMARY KEY, crc INTEGER, data BLOB) WITHOUT ROWID")
 
 
 # migration N is MIGRATIONS[N - 1]; each with the oldest version that can still read and write what it leaves
-MIGRATIONS: Final[list[tuple[Callable[[Database], None], int]]] = [(_first, 1), (_bridge, 1)]
+MIGRATIONS: Final[list[tuple[Callable[[Database], None], int]]] = [(_first, 1), (_bridge, 2)]
 SCHEMA: Final = len(MIGRATIONS)
 
 
