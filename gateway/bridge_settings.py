@@ -3,8 +3,14 @@
 import dataclasses
 
 from gateway.entry import setting
-from gateway.kinds import Boolean, Duration, Integer
+from gateway.kinds import Boolean, Duration, Integer, TopicLevel
 from gateway.outbound import OutboundSettings
+from sparkplug.topic import build_state
+
+
+def state_topics(host_id: str) -> list[str]:
+    """Where a host says whether it is online: as in 3.0 and as in 2.2; none without an id."""
+    return [build_state(host_id), build_state(host_id, legacy=True)] if host_id else []
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -50,4 +56,10 @@ class BridgeSettings(OutboundSettings):
         Integer(0, 6000),
         60,
         "Rebirths that the gateway asks for by itself, of all nodes together; 0 = none.",
+    )
+    bridge_host_id: str = setting(
+        "bridge.host_id",
+        TopicLevel(),
+        "",
+        "Host id under which the gateway says in STATE whether its disk takes data; empty = none.",
     )

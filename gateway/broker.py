@@ -167,7 +167,7 @@ class Broker:
     def _apply(self, settings: Settings) -> None:
         """What may change while serving, besides the router's limits."""
         self._settings = settings
-        self._bridge.configure(settings)
+        self._bridge.configure(settings, self.now())
         self._log.level = settings.log_level
         self._turn.high_water_bytes = min(WATERMARK_BYTES_MAX, max(settings.limits().out_high_bytes // 2, 4096))
         users = settings.passwords.exists()
@@ -265,6 +265,7 @@ class Broker:
         self._admission.close()
         self._probes.undo_all()
         await asyncio.sleep(0.01)  # for those that were accepted just now
+        self._bridge.leave(self.now())
         self._router.shutdown(self.now())
         if await self._until(lambda: self._pump.idle and not self._turn.open_connections, end):
             self._bridge.stop(self.now())

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, final
 
 from gateway.application import ApplicationSettings
+from gateway.bridge_settings import state_topics
 from gateway.core.limits import (
     DROP_NEWEST,
     DROP_OLDEST,
@@ -302,6 +303,7 @@ class Settings(ApplicationSettings):
                 value = getattr(self, entry.field)
                 codes = _CODES.get(entry.limit)
                 setattr(limits, entry.limit, value if codes is None else codes[value])
+        limits.own_topics = state_topics(self.bridge_host_id)
         return limits
 
     def reload(self) -> "Settings":

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any, Final, final
 
 from gateway.bridge.commands import WriteError, write
+from gateway.bridge.host_state import KEY as HOST_KEY
+from gateway.bridge.host_state import HostState
 from gateway.bridge.observer import KEY, Observer
 from gateway.bridge.rebirths import Asking, can_rebirth
 from gateway.core.nodes import Node
@@ -22,13 +24,16 @@ class Bridge:
     """All methods run on the event loop; ``now`` is gateway time in ms."""
 
     def __init__(self, port: BridgePort, rows: Iterable[tuple[str, bytes]], alive_ms: int) -> None:
+        found = list(rows)
         self.observer = Observer()
-        self.notes = self.observer.load(rows, alive_ms)
+        self.notes = self.observer.load(found, alive_ms)
         self._port = port
+        self._host = HostState(port, dict(found).get(HOST_KEY, b"").decode(errors="replace"))
         self._asking = Asking(port, self.observer)
         self._counters_at = 0
 
-    def configure(self, settings: Settings) -> None:
+    def configure(self, settings: Settings, now: int) -> None:
+        self._host.configure(settings.bridge_host_id, now)
         self._asking.configure(settings.bridge_reorder_timeout, settings.bridge_rebirths_per_minute)
 
     def run(self, now: int) -> None:
@@ -41,11 +46,16 @@ class Bridge:
 
     def tick(self, now: int) -> None:
         """About once a second."""
+        self._host.tick(now)
         self._asking.tick(now)
         if now >= self._counters_at:
             self._counters_at = now + COUNTERS_MS
             self._note_counters()
         self.run(now)
+
+    def leave(self, now: int) -> None:
+        """Before the connections end."""
+        self._host.stop(now)
 
     def stop(self, now: int) -> None:
         """Before the last commit."""

@@ -15,6 +15,7 @@ from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
 from gateway.core.paths import choose
 from gateway.core.pump import pump
 from gateway.core.ranks import enable, in_memory, sids, zero_waits
+from gateway.core.routes import is_closed
 from gateway.core.rules import matches
 from gateway.core.shared import hand_over, pump_groups
 from gateway.core.state import CONNACKED, Core
@@ -34,7 +35,6 @@ from gateway.mqtt.reasons import (
     TOPIC_NAME_INVALID,
     connack_v3,
 )
-from sparkplug.aware import may_publish
 
 
 def on_connect(core: Core, c: Client, p: Connect) -> None:
@@ -61,7 +61,7 @@ def on_connect(core: Core, c: Client, p: Connect) -> None:
         except PacketError as e:
             refuse(core, c, e.reason)
             return
-        if name.startswith("$SYS/") or not may_publish(name):
+        if is_closed(core.limits, name):
             refuse(core, c, TOPIC_NAME_INVALID)
             return
     if core.watches and probing.refused(core, p, c.heard):

@@ -90,6 +90,7 @@ class Limits:
         self.pending_bytes_max: int = 67_108_864
         # Sparkplug
         self.bridge: bool = True
+        self.own_topics: list[str] = []  # on which only the gateway itself publishes
         self.bridge_elide: bool = False
         self.bridge_death_time: bool = False
         self.command_expiry_ms: int = 30_000  # of NCMD and DCMD that wait for their node; 0 = none

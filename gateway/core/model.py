@@ -85,6 +85,7 @@ class Route:
         self.key: bytes = b""  # the packed target set of ``durable``
         self.no_local: bool = False  # some target must not get its own messages back
         self.source: Source | None = None  # of a Sparkplug topic, when the bridge is on
+        self.closed: bool = False  # to clients: the broker's own
         self.special: bool = False  # at QoS 0 too the frame cannot simply be passed on
 
 

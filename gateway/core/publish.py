@@ -30,7 +30,6 @@ from gateway.mqtt.reasons import (
     RECEIVE_MAXIMUM_EXCEEDED,
     TOPIC_ALIAS_INVALID,
 )
-from sparkplug.aware import may_publish
 
 
 def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
@@ -133,7 +132,7 @@ def publish0_other(core: Core, c: Client, s: Session, route: Route, p: Publish, 
         return
     core.ledger.received_qos0 += 1
     core.ledger.received_bytes_qos0 += len(p.frame) - p.body
-    if route.topic[:1] == b"$" and forbidden(route):
+    if route.closed:
         core.ledger.drop(0, ACL, 1)
         return
     m = message_of(core, route, p, now)
@@ -196,11 +195,6 @@ def lose(core: Core, route: Route, s: Session) -> None:
         core.ledger.drop(sid_of(t), DISK, 1)
 
 
-def forbidden(route: Route) -> bool:
-    """Clients do not publish what the broker says of itself, and the births that it shows are those that came."""
-    return route.name.startswith("$SYS/") or route.name == "$SYS" or not may_publish(route.name)
-
-
 def goes_on(core: Core, route: Route, p: Publish) -> bool:
     """The store fails, but this one needs no disk as long as its receivers are prompt."""
     return core.error_since != 0 and p.qos == 1 and not p.retain and may_hold(core, route.durable)
@@ -244,7 +238,7 @@ def enters(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64
     elif c.unacked + len(c.recs) >= limit:
         park(core, c, p)  # only what is the broker's to answer: its PUBRELs must still be read
         return False
-    if route.topic[:1] == b"$" and forbidden(route):
+    if route.closed:
         core.ledger.drop(0, ACL, 1)
         acknowledge(core, c, s, p, False, NOT_AUTHORIZED if c.version == V5 else 0)
         return False

@@ -3,6 +3,7 @@
 from typing import Final
 
 from gateway.core.commits import pack_targets
+from gateway.core.limits import Limits
 from gateway.core.model import Client, Group, Route, Session, Target
 from gateway.core.ranks import lane
 from gateway.core.state import Core
@@ -10,6 +11,7 @@ from gateway.core.topics import Subscription, check_name_levels
 from gateway.mqtt.decode import check_topic_name
 from gateway.mqtt.errors import PacketError
 from gateway.mqtt.reasons import TOPIC_NAME_INVALID
+from sparkplug.aware import may_publish
 
 CACHE_MAX: Final = 100_000  # topics, for the broker
 CLIENT_CACHE_MAX: Final = 10_000  # topics, for a connection
@@ -71,14 +73,20 @@ def build(core: Core, topic: bytes, name: str) -> Route:
         if t.kept:
             route.durable.append(t)
     route.key = pack_targets(route.durable)
+    route.closed = is_closed(core.limits, name)
     if core.limits.bridge:
         route.source = core.nodes.source_of(name)
-    route.special = bool(route.groups) or core.limits.upgrade_qos or topic[:1] == b"$" or route.source is not None
+    route.special = bool(route.groups) or core.limits.upgrade_qos or route.closed or route.source is not None
     if len(topic) <= CACHED_TOPIC_BYTES_MAX:
         if len(core.routes) >= CACHE_MAX:
             core.routes = {}
         core.routes[topic] = route
     return route
+
+
+def is_closed(limits: Limits, name: str) -> bool:
+    """Clients do not publish what the broker says of itself, and the births that it shows are those that came."""
+    return name.startswith("$SYS/") or name == "$SYS" or not may_publish(name) or name in limits.own_topics
 
 
 def target(session: Session | None, group: Group | None, subs: list[Subscription]) -> Target:

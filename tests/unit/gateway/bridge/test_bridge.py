@@ -25,7 +25,7 @@ class Bridged(Plant):
         alive = self.broker.store.meta.get(ALIVE_KEY, 0)
         assert isinstance(alive, int)
         bridge = Bridge(self.broker.router.bridge, list(self.broker.store.bridge.items()), alive)
-        bridge.configure(Settings())
+        bridge.configure(Settings(), self.broker.now)
         return bridge
 
     def pass_on(self, seconds: float = 0) -> None:
@@ -156,7 +156,7 @@ def test_settings_reach_the_timer() -> None:
     plant = Bridged()
     settings = Settings()
     settings.bridge_reorder_timeout, settings.bridge_rebirths_per_minute = 10_000, 60
-    plant.bridge.configure(settings)
+    plant.bridge.configure(settings, plant.broker.now)
     plant.edge.subscribe(TOPIC.format("NCMD"), qos=0)
     plant.say("NBIRTH", nbirth(0))
     plant.say("NDATA", payload(metric("", 1, 1), time=T + 5, seq=5))
