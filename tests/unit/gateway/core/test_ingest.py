@@ -326,6 +326,17 @@ def test_an_old_birth_never_takes_the_place_of_a_newer_one() -> None:
     assert [birth.payload for birth in core_of(plant.broker).nodes.sources[topic].births] == [nbirth(1, 0, T + 100)]
 
 
+def test_an_old_device_birth_is_late_and_names_nothing() -> None:
+    plant = Plant()
+    topic = "spBv1.0/g/DBIRTH/e/d"
+    plant.born(1, T + 100)
+    plant.edge.put(topic, payload(metric("new", 1, 7), time=T + 101, seq=1), 1)
+    plant.edge.put(topic, payload(metric("old", 1, 7), time=T + 1, seq=9), 1)
+    assert plant.events() == [(nodes.OLD_BIRTH, T + 1, T + 100)]
+    births = core_of(plant.broker).nodes.sources[topic].births
+    assert [birth.payload for birth in births] == [payload(metric("new", 1, 7), time=T + 101, seq=1)]
+
+
 def test_on_a_new_connection_a_birth_counts_whatever_its_time() -> None:
     """A device without a clock of its own starts in the past."""
     plant = Plant()
