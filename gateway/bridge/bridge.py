@@ -12,7 +12,8 @@ from gateway.core.nodes import Node
 from gateway.core.port import BridgePort
 from gateway.settings import Settings
 
-COUNTERS_MS: Final = 30_000  # how old stored counters may be
+COUNTERS_MS: Final = 30_000  # between two rounds in which counters are stored
+ROUND_MAX: Final = 200  # nodes of such a round that one tick may take
 
 
 class BridgeError(Exception):
@@ -31,6 +32,7 @@ class Bridge:
         self._host = HostState(port, dict(found).get(HOST_KEY, b"").decode(errors="replace"))
         self._asking = Asking(port, self.observer)
         self._counters_at = 0
+        self._round: list[Node] = []  # whose counters are still to be looked at
 
     def configure(self, settings: Settings, now: int) -> None:
         self._host.configure(settings.bridge_host_id, now)
@@ -50,7 +52,10 @@ class Bridge:
         self._asking.tick(now)
         if now >= self._counters_at:
             self._counters_at = now + COUNTERS_MS
-            self._note_counters()
+            self._round = self._port.nodes()
+        if self._round:
+            self._note_counters(self._round[:ROUND_MAX])
+            del self._round[:ROUND_MAX]
         self.run(now)
 
     def leave(self, now: int) -> None:
@@ -59,11 +64,11 @@ class Bridge:
 
     def stop(self, now: int) -> None:
         """Before the last commit."""
-        self._note_counters()
+        self._note_counters(self._port.nodes())
         self.run(now)
 
-    def _note_counters(self) -> None:
-        for node in self._port.nodes():
+    def _note_counters(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
             if self.observer.counted(node):
                 self.observer.changed.add(node.key)
 

@@ -133,9 +133,9 @@ class Observer:
         connect = client.connect
         if connect is None:
             return
-        facts.client_id = connect.client_id
+        facts.client_id = client.session.client_id if client.session is not None else connect.client_id
         if len(seen.client_ids) < _CLIENT_IDS_MAX:
-            seen.client_ids.add(connect.client_id)
+            seen.client_ids.add(facts.client_id)
         facts.client_ids = max(facts.client_ids, len(seen.client_ids))
         facts.mqtt_version = connect.version
         facts.keep_alive_s = connect.keep_alive

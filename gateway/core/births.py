@@ -63,6 +63,8 @@ def prune(core: Core, now: i64) -> None:
     low: i64 = core.next_seq
     for b in all_backlogs(core):
         low = min(low, b.lowest(core.next_seq))
+    for segment in core.kept.segments.values():  # somebody may still begin with these
+        low = min(low, segment.first)
     left: list[Source] = []
     for source in core.nodes.superseded:
         births = source.births

@@ -142,6 +142,7 @@ class Nodes:
         self.by_key: dict[str, Node] = {}
         self.sources: dict[str, Source] = {}
         self.full: bool = False
+        self._told: bool = False
         self.superseded: list[Source] = []  # birth topics with more than the birth in force
         self.events: list[Event] = []
         self.scan = Scan()
@@ -150,6 +151,12 @@ class Nodes:
         self.ids_wanted: i64 = 0
         self.utc_offset_ms: i64 = 0  # UTC is gateway time and this
         self.utc_exact: bool = False  # the wall clock is synchronised
+
+    def take_full(self) -> bool:
+        """Whether the caps were reached; told once."""
+        full = self.full and not self._told
+        self._told = self.full
+        return full
 
     def source_of(self, topic: str) -> Source | None:
         """The source of a Sparkplug topic, new or known; None for others, and for what is beyond the caps."""

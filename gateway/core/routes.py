@@ -76,6 +76,8 @@ def build(core: Core, topic: bytes, name: str) -> Route:
     route.closed = is_closed(core.limits, name)
     if core.limits.bridge:
         route.source = core.nodes.source_of(name)
+        if core.nodes.take_full():
+            core.alarms.append("more Sparkplug nodes or topics than are followed: what they say is no longer raised")
     route.special = bool(route.groups) or core.limits.upgrade_qos or route.closed or route.source is not None
     if len(topic) <= CACHED_TOPIC_BYTES_MAX:
         if len(core.routes) >= CACHE_MAX:

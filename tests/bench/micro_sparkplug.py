@@ -1,6 +1,8 @@
 """Nanoseconds per call on Sparkplug payloads."""
 
+import json
 from time import perf_counter_ns
+from typing import Final
 
 from sparkplug.actions import Data
 from sparkplug.datatypes import DataType
@@ -11,6 +13,8 @@ from sparkplug.scan import Scan
 from tests.bench.micro_codec import call_ns
 
 METRICS = 30
+SCAN: Final = "Sparkplug: scan NDATA of 30 metrics"
+STATE: Final = "Sparkplug: decode and state of NDATA of 30 metrics"
 KINDS: list[tuple[DataType, object]] = [
     (DataType.Double, 21.5),
     (DataType.Int32, -7),
@@ -68,9 +72,13 @@ def rows() -> list[tuple[str, float]]:
     by_alias, birth = encode(aliased, with_datatypes=False), encode(named)
     scan = Scan()
     return [
-        ("Sparkplug: scan NDATA of 30 metrics", call_ns(lambda: scan.read(by_alias, False))),
+        (SCAN, call_ns(lambda: scan.read(by_alias, False))),
         ("Sparkplug: decode NDATA of 30 metrics by alias", call_ns(lambda: decode(by_alias, types=types))),
         ("Sparkplug: decode birth of 30 metrics", call_ns(lambda: decode(birth))),
-        ("Sparkplug: decode and state of NDATA of 30 metrics", host_ns()),
+        (STATE, host_ns()),
         ("Sparkplug: encode NDATA of 30 metrics", call_ns(lambda: encode(aliased, with_datatypes=False))),
     ]
+
+
+if __name__ == "__main__":
+    print(json.dumps(dict(rows())))

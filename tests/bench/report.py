@@ -79,6 +79,10 @@ def show(figures: Figures, out: TextIO) -> bool:
     print(figures["title"], file=out)
     show_rows(figures, out)
     show_scale(figures, out)
+    for name, ns in figures.get("payloads", {}).items():
+        print(f"\n{name}: {ns / 1000:,.2f} us", end="", file=out)
+    if figures.get("payloads"):
+        print(file=out)
     if figures.get("sweep"):
         sweep.show(figures["sweep"], out)
     if figures["interpreted"]:

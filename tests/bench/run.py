@@ -19,7 +19,7 @@ from tests.bench.report import show
 from tests.bench.workloads import AUTOSAVE, FOREBAY, INTERPRETED, MOSQUITTO, PAYLOAD_BYTES, Row, selected
 from tests.harness import gateway_root, mosquitto_version
 
-SCALES = ("connections", "queued", "gil", "sweep")
+SCALES = ("connections", "queued", "gil", "payloads", "sweep")
 
 
 def note(text: str) -> None:
@@ -71,7 +71,7 @@ def compare(bench: Bench, rows: Sequence[Row], kinds: Sequence[str], rounds: int
 
 def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool) -> Figures:
     """Connections, the long queue, the interpreter lock, how many messages gather."""
-    found: Figures = {"scale": {}, "gil": {}, "sweep": {}}
+    found: Figures = {"scale": {}, "gil": {}, "payloads": {}, "sweep": {}}
     for kind in kinds:
         if kind not in (FOREBAY, MOSQUITTO):
             continue
@@ -85,12 +85,13 @@ def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool
     if "sweep" in names and FOREBAY in kinds:
         note("sweep")
         found["sweep"] = sweep.measure(bench, 500 if quick else 2000)
-    if "gil" in names and FOREBAY in kinds:
-        note("gil")
-        path = os.pathsep.join([str(gateway_root()), str(Path(__file__).resolve().parents[2])])
-        env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(bench.directory)}
-        line = [sys.executable, "-m", "tests.bench.gil"]
-        found["gil"] = json.loads(subprocess.run(line, env=env, check=True, capture_output=True, text=True).stdout)
+    for name, module in (("gil", "gil"), ("payloads", "micro_sparkplug")):
+        if name in names and FOREBAY in kinds:
+            note(name)
+            path = os.pathsep.join([str(gateway_root()), str(Path(__file__).resolve().parents[2])])
+            env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(bench.directory)}
+            line = [sys.executable, "-m", f"tests.bench.{module}"]
+            found[name] = json.loads(subprocess.run(line, env=env, check=True, capture_output=True, text=True).stdout)
     return found
 
 

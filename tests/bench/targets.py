@@ -4,6 +4,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any, Final, NamedTuple
 
+from tests.bench.micro_sparkplug import SCAN, STATE
 from tests.bench.workloads import FOREBAY, INTERPRETED, MOSQUITTO
 
 Figures = dict[str, Any]
@@ -91,6 +92,8 @@ def _scale(name: str, text: str, key: str, bound: float, least: bool = False, un
 
 TARGETS: Final = [
     *_rows(),
+    Target("scan of an NDATA of 30 metrics, us", lambda f: f["payloads"][SCAN] / 1000, 3, False),
+    Target("decode and state of an NDATA of 30 metrics, us", lambda f: f["payloads"][STATE] / 1000, 60, False),
     Target("commit of 1,000 messages, saturated / idle", lambda f: f["gil"]["ratio"], 5, False),
     _scale("queued", "queued: RSS, MB", "full_rss", 150, unit=1e6),
     _scale("queued", "queued: RSS after the start, MB", "start_rss", 150, unit=1e6),

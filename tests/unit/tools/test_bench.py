@@ -56,7 +56,7 @@ def test_a_target_is_held_missed_or_not_measured() -> None:
     assert {target.least for target in TARGETS} == {True, False}
 
 
-@pytest.mark.parametrize("name", ["W1", "W4/20", "on/20x1", "off/20x20", "slow", "W6/0", "W6/kept"])
+@pytest.mark.parametrize("name", ["W1", "W4/20", "on/20x1", "off/20x20", "spb", "slow", "W6/0", "W6/kept"])
 def test_every_kind_of_load_runs_against_the_broker(bench: Bench, name: str) -> None:
     (row,) = selected(name)
     found = bench.measure(FOREBAY, row, 150)

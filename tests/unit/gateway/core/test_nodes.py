@@ -65,6 +65,7 @@ def test_the_caps_bound_what_a_peer_can_make() -> None:
     before = known.full
     assert known.source_of("spBv1.0/g/NDATA/more") is None
     assert (before, known.full) == (False, True)
+    assert [known.take_full() for _ in range(2)] == [True, False]
     assert known.source_of("spBv1.0/g/NBIRTH/e1") is not None
     assert known.source_of("spBv1.0/g/NDATA/e1") is not None
     assert (len(known.by_key), len(known.sources)) == (nodes.NODES_MAX, nodes.NODES_MAX + 1)
