@@ -1,11 +1,33 @@
 """The settings of the Sparkplug bridge (docs/sparkplug.md)."""
 
 import dataclasses
+from typing import final
 
 from gateway.entry import setting
-from gateway.kinds import Boolean, Duration, Integer, TopicLevel
+from gateway.kinds import Boolean, Duration, Integer, quoted
 from gateway.outbound import OutboundSettings
-from sparkplug.topic import build_state
+from sparkplug.topic import TopicError, build_state, check_id
+
+
+@final
+class TopicLevel:
+    """One level of a topic; empty = none."""
+
+    allowed = "one level of a topic, without + # and /"
+
+    def parse(self, value: object) -> str:
+        if not isinstance(value, str) or (value and not value.isprintable()):
+            raise ValueError
+        try:
+            return check_id("", value) if value else ""
+        except TopicError:
+            raise ValueError from None
+
+    def from_text(self, text: str) -> object:
+        return text
+
+    def show(self, value: object) -> str:
+        return quoted(str(value))
 
 
 def state_topics(host_id: str) -> list[str]:

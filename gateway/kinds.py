@@ -11,7 +11,6 @@ from typing import Final, Protocol, final
 
 from gateway.core.limits import NEVER, UNSET, ClientRule
 from gateway.core.topics import check_filter
-from sparkplug.topic import TopicError, check_id
 
 _SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _DURATIONS_MS = {"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -235,27 +234,6 @@ class Choice:
         if not isinstance(value, str) or value not in self.words:
             raise ValueError
         return value
-
-    def from_text(self, text: str) -> object:
-        return text
-
-    def show(self, value: object) -> str:
-        return quoted(str(value))
-
-
-@final
-class TopicLevel:
-    """One level of a topic; empty = none."""
-
-    allowed = "one level of a topic, without + # and /"
-
-    def parse(self, value: object) -> str:
-        if not isinstance(value, str) or (value and not value.isprintable()):
-            raise ValueError
-        try:
-            return check_id("", value) if value else ""
-        except TopicError:
-            raise ValueError from None
 
     def from_text(self, text: str) -> object:
         return text

@@ -22,7 +22,6 @@ from gateway.kinds import (
     Priorities,
     Ratio,
     Size,
-    TopicLevel,
 )
 
 FOREVER = {"never": NEVER}
