@@ -86,8 +86,7 @@ class Limits:
         self.window_messages: int = 1000  # of a durable queue, kept in RAM per session
         self.window_bytes: int = 1_048_576
         self.out_high_bytes: int = 1_048_576  # unsent bytes on a connection: congested above, free again below half
-        # waiting for the disk; above it durable publishers are read no further
-        self.pending_bytes_max: int = 67_108_864
+        self.pending_bytes_max: int = 67_108_864  # waiting for the disk; above it durable publishers are not read
         # Sparkplug
         self.bridge: bool = True
         self.own_topics: list[str] = []  # on which only the gateway itself publishes

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.bridge_settings import TopicLevel
 from gateway.core.limits import NEVER, UNSET, ClientRule
 from gateway.core.topics import check_filter
 from gateway.kinds import (
