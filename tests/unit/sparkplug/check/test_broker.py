@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from sparkplug.actions import Publish
 from sparkplug.aware import stamp_death
 from sparkplug.check.observed import Connected, Delivered, Disconnected, Observation, Published
@@ -51,6 +53,23 @@ def test_what_a_broker_may_not_do() -> None:
     assert f"{PLAIN}-retained" in failed([published(birth), kept])
     older = got(Publish("$sparkplug/certificates/" + birth[0], nbirth(T0 - 5)[1], 1, True))
     assert failed([published(birth), older]) == {f"{AWARE}-store", f"{AWARE}-nbirth-mqtt-topic"}
+
+
+def test_what_was_replaced_may_be_on_its_way_for_a_moment() -> None:
+    kept = [replace(KEPT, payload=text) for text in (b"a", b"b", b"c")]
+    seen = [Published("p", T0 + ms, one) for ms, one in zip((0, 10, 5000), kept, strict=True)]
+    for payload, ms, fails in ((b"a", 20, False), (b"b", 5010, False), (b"a", 5010, True), (b"b", 6001, True)):
+        past = [one for one in seen if one.at <= T0 + ms]
+        assert failed([*past, got(replace(KEPT, payload=payload), T0 + ms)]) == (
+            {f"{PLAIN}-retained"} if fails else set()
+        )
+
+
+def test_what_was_published_is_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkplug.check.broker._RECENT_MAX", 2)
+    others = [sent(Publish(topic, b"", 0, False)) for topic in "ab"]
+    assert f"{PLAIN}-qos0" in judged([sent(QOS0), others[0], got(QOS0)])[Outcome.PASS]
+    assert f"{PLAIN}-qos0" in judged([sent(QOS0), *others, got(QOS0)])[Outcome.NOT_EXERCISED]
 
 
 def test_wills() -> None:

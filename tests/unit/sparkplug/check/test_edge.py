@@ -219,6 +219,19 @@ def test_a_birth_without_the_primary_host(read: list[Message], why: str) -> None
     assert failed(waiting(*(delivered(one) for one in read), delivered(said(True, T0)))) == set()
 
 
+def test_each_session_reads_its_host_anew() -> None:
+    first = waiting(delivered(said(True, T0)), delivered(said(True, T0, "spBv1.0/STATE/other")))
+    second: list[Observation] = [
+        connected(1),
+        Subscribed("n", T0, (NCMD, DCMD, (STATE, 1))),
+        published(nbirth(bd_seq=1)),
+    ]
+    assert failed([*first, left(None), *second]) == {
+        f"{FLOW}-phid-wait",
+        "operational-behavior-edge-node-birth-sequence-wait",
+    }
+
+
 def test_a_primary_host_that_goes() -> None:
     born = waiting(delivered(said(True, T0)))
     gone = delivered(said(False, T0 + 1))
