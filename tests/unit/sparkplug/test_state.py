@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkplug.state import State, StateError, decode, encode
+from sparkplug.topic import StateTopic, TopicError, parse
 
 
 def test_the_forms_that_are_written() -> None:
@@ -63,6 +64,31 @@ def test_a_cleared_state_says_nothing() -> None:
 def test_what_is_no_state_is_refused(payload: bytes) -> None:
     with pytest.raises(StateError):
         decode(payload)
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload", "said"),
+    [
+        ("spBv1.0/STATE/host1", b'{"online":true,"timestamp":1700000000123}', State(True, 1700000000123)),
+        ("spBv1.0/STATE/host1", b'{"online":false,"timestamp":1700000000123}', State(False, 1700000000123)),
+        ("STATE/host1", b"ONLINE", State(True, None)),
+        ("STATE/host1", b"OFFLINE", State(False, None)),
+        ("spBv1.0/STATE/host1", b'{"online":"true","timestamp":"1700000000123"}', StateError),
+        ("spBv1.0/STATE/host1", b"", None),
+        ("spBv1.0/group/STATE/eon", b"ONLINE", TopicError),  # the private form of one wrapper library
+    ],
+)
+def test_what_hosts_in_the_field_send(topic: str, payload: bytes, said: object) -> None:
+    def read() -> object:
+        found = parse(topic)
+        assert isinstance(found, StateTopic)
+        return decode(payload, legacy=found.legacy)
+
+    if isinstance(said, type):
+        with pytest.raises(said):
+            read()
+    else:
+        assert read() == said
 
 
 @given(
