@@ -5,7 +5,7 @@ priorities and repetition, under those of EMQX.
 import dataclasses
 
 from gateway.entry import setting
-from gateway.kinds import Boolean, Choice, Duration, Integer, Priorities
+from gateway.kinds import Boolean, Choice, Duration, Integer, Priorities, Size
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -122,6 +122,21 @@ class OutboundSettings:
         "lowest",
         "Where all other topics stand when there are priorities.",
         "mqueue_default_priority",
+    )
+    mqtt_max_waiting_bytes: int = setting(
+        "mqtt.max_waiting_bytes",
+        Size(words={"unlimited": 0}),
+        "256MiB",
+        "RAM for all slow clients together: queues of sessions that end with their connection, and what sockets do not "
+        "take.",
+        "waiting_bytes_max",
+    )
+    mqtt_max_subscriptions: int = setting(
+        "mqtt.max_subscriptions",
+        Integer(1, 2**31 - 1),
+        50_000,
+        "Subscriptions of one client; one more is refused in the SUBACK.",
+        "max_subscriptions",
     )
     mqtt_retry_interval: int = setting(
         "mqtt.retry_interval",

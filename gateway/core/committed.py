@@ -60,8 +60,10 @@ def go_on(core: Core, w: Waiter, now: i64) -> None:
     c = w.client
     s = w.session
     if w.kind == SEND:
-        if c is not None and not c.closed and not c.closing:
-            core.send(c, w.data)
+        if c is not None:
+            core.answered(c)
+            if not c.closed and not c.closing:
+                core.send(c, w.data)
     elif w.kind == CONNACKED:
         assert c is not None
         lifecycle.connacked(core, c, w.data, now)

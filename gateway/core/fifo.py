@@ -1,7 +1,7 @@
 """A first-in first-out queue that costs next to nothing while it is empty; most are, most of the time."""
 
 from collections.abc import Iterator
-from typing import Final, Generic, TypeVar, final
+from typing import Final, Generic, TypeVar, cast, final
 
 T = TypeVar("T")
 
@@ -37,6 +37,7 @@ class Fifo(Generic[T]):
         items = self._items
         front = self._front
         item = items[front]
+        items[front] = cast(T, None)  # what was taken must not stay alive with its place
         front += 1
         if front == len(items):
             self._items = []

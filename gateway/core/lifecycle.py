@@ -325,6 +325,7 @@ def end_session(core: Core, s: Session, now: i64) -> None:
             core.ledger.drop(s.sid, SESSION_END, n)
     for sid in [s.sid, *sids(s)]:
         core.ledger.forget(sid)
+    core.queued(s, -s.queue_bytes)
     s.let_go()
 
 

@@ -78,6 +78,8 @@ class Limits:
         # queues
         self.max_mqueue_len: int = 1000  # memory sessions, messages
         self.max_mqueue_bytes: int = 67_108_864  # memory sessions
+        self.waiting_bytes_max: int = 268_435_456  # in RAM for slow clients: memory sessions' queues, unsent bytes
+        self.max_subscriptions: int = 50_000  # of a session
         self.mqueue_policy: int = DROP_OLDEST
         self.mqueue_priorities: list[tuple[str, int]] = []  # (topic filter, 1 to 255), first match
         self.mqueue_default_priority: str = "lowest"  # or "highest": of all other topics

@@ -298,6 +298,8 @@ class Client:
         self.in_sends: bool = False  # already in the list of those with something to send
         self.congested: bool = False
         self.deaf: bool = False  # blocked because it does not read its answers
+        self.swamped: bool = False  # blocked because too many of its answers wait for the disk
+        self.owed: i64 = 0  # such answers
         self.behind0: bool = False  # QoS 0 waits that no other may overtake
         self.path: i64 = DIRECT
         self.gathers: bool = False  # its path has a say in when a PUBLISH leaves; else with the loop turn

@@ -18,7 +18,7 @@ from gateway.core.paths import hold_back
 from gateway.core.queue import queue_full
 from gateway.core.routes import resolve
 from gateway.core.stall import must_wait, waiting_bytes
-from gateway.core.state import SEND, Core
+from gateway.core.state import Core
 from gateway.mqtt.encode import encode_ack
 from gateway.mqtt.errors import PacketError, ProtocolError
 from gateway.mqtt.packets import PUBACK, PUBCOMP, PUBREC, V5, Ack, Publish
@@ -369,7 +369,7 @@ def on_pubrel(core: Core, c: Client, s: Session, p: Ack) -> None:
         reason = PACKET_IDENTIFIER_NOT_FOUND if c.version == V5 else 0
         unknown = encode_ack(PUBCOMP, p.packet_id, reason, c.version)
         if s.durable and (s.dirty or core.flying is not None):
-            core.wait(SEND, c, None, 0, unknown)  # its removal may be under way, for a connection before
+            core.answer_later(c, unknown)  # its removal may be under way, for a connection before
         else:
             core.send(c, unknown)
         return
@@ -379,6 +379,6 @@ def on_pubrel(core: Core, c: Client, s: Session, p: Ack) -> None:
     answer = encode_ack(PUBCOMP, p.packet_id, 0, c.version)
     if s.durable:
         core.dirty_session(s)
-        core.wait(SEND, c, None, 0, answer)
+        core.answer_later(c, answer)
     else:
         core.send(c, answer)

@@ -62,7 +62,7 @@ def pump(core: Core, s: Session, now: i64) -> None:
 def trickle(core: Core, s: Session, c: Client, now: i64) -> None:
     """To a congested connection that has room again: as many as slots are free, whatever the QoS."""
     n: i64 = c.window - s.used
-    high: i64 = core.limits.out_high_bytes
+    high = core.high()
     while n > 0 and not s.resend and c.unsent + c.out.size <= high and one(core, s, c, now):
         n -= 1
 
@@ -117,7 +117,7 @@ def pump_all(core: Core, s: Session, c: Client, now: i64) -> None:
 
 def send0(core: Core, s: Session, c: Client, queue0: Fifo[Delivery], now: i64) -> None:
     d = queue0.popleft()
-    s.queue_bytes -= d.message.size
+    core.queued(s, -d.message.size)
     if d.message.deadline and d.message.deadline < now:
         drop(core, s, d, EXPIRED, now)
     elif write(core, c, d, False, now):
@@ -129,12 +129,12 @@ def send0(core: Core, s: Session, c: Client, queue0: Fifo[Delivery], now: i64) -
 def start_head(core: Core, s: Session, c: Client, queue: Fifo[Delivery], now: i64) -> bool:
     """The window has room for the first of a queue in memory; False when no packet id may be used."""
     d = queue.popleft()
-    s.queue_bytes -= d.message.size
+    core.queued(s, -d.message.size)
     if d.message.deadline and d.message.deadline < now:
         drop(core, s, d, EXPIRED, now)
     elif not start(core, s, c, d, now):
         queue.appendleft(d)
-        s.queue_bytes += d.message.size
+        core.queued(s, d.message.size)
         return False
     return True
 

@@ -1,5 +1,7 @@
 """What cannot leave at once: the queue of a memory session, and QoS 0 past it."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from gateway.core.delivery import drop, start, write
@@ -9,6 +11,8 @@ from gateway.core.limits import DROP_NEWEST, PUSH_BACK
 from gateway.core.model import Delivery, Session
 from gateway.core.ranks import of
 from gateway.core.state import Core
+
+SHARE_BYTES: Final = 65_536  # that a queue may have though all together have too many: those of others are to blame
 
 
 def deliver0(core: Core, s: Session, d: Delivery, now: i64) -> None:
@@ -53,11 +57,11 @@ def enqueue(core: Core, s: Session, d: Delivery, now: i64) -> None:
                 drop(core, s, d, QUEUE_FULL, now)
                 return
             old = victims.popleft()
-            s.queue_bytes -= old.message.size
+            core.queued(s, -old.message.size)
             if s.ranks is not None:
                 s.ranked -= 1
             drop(core, s, old, QUEUE_FULL, now)
-    s.queue_bytes += size
+    core.queued(s, size)
     if d.qos == 0:
         queue0.append(d)
     else:
@@ -98,7 +102,10 @@ def full(core: Core, s: Session, queue: Fifo[Delivery], queue0: Fifo[Delivery], 
     if n and len(queue) + len(queue0) >= n:
         return True
     most = limits.max_mqueue_bytes
-    return most != 0 and s.queue_bytes + size > most
+    if most and s.queue_bytes + size > most:
+        return True
+    of_all = limits.waiting_bytes_max
+    return of_all != 0 and core.waiting + size > of_all and s.queue_bytes + size > SHARE_BYTES
 
 
 def waiting(core: Core, s: Session, topic: bytes) -> int:

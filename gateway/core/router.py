@@ -156,6 +156,8 @@ class Router:
         """The socket is gone."""
         core = self.core
         c.closed = True
+        core.waiting -= c.unsent
+        c.unsent = 0
         core.clients.pop(c, False)
         if c.parked is not None and c in core.parked:
             core.parked.remove(c)
@@ -172,16 +174,18 @@ class Router:
 
         Who leaves too many of its answers there is read no further.
         """
+        self.core.waiting += unsent - c.unsent
         c.unsent = unsent
         flush = self.core.flush
         if flush is not None and c.waiting == 0:
             flush.flushed(c, now)
-        high = self.core.limits.out_high_bytes
+        high = self.core.high()
         if unsent > high:
             c.congested = True
             c.set_quick()
             # deliveries stop at ``high``, so the rest are answers that it asks for and does not read
-            if unsent > 2 * high + self.core.limits.max_packet_bytes and c.connected:
+            limits = self.core.limits
+            if unsent > 2 * limits.out_high_bytes + limits.max_packet_bytes and c.connected:
                 c.deaf = True
                 self.core.block(c)
         elif c.congested and unsent + c.out.size <= high // 2:
@@ -196,7 +200,7 @@ class Router:
                 feed(self.core, s, now)
             if c.deaf:
                 c.deaf = False
-                if c.parked is None and c.connected:
+                if c.connected:
                     self.core.unblock(c)
         elif c.more and not c.congested:
             c.more = False

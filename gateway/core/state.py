@@ -27,6 +27,8 @@ IDS: Final = 4  # packet ids up to ``value`` may be used
 RETAINED: Final = 5  # retained messages for the new subscriptions of a session
 HISTORY: Final = 6  # all of the time before a session that begins with the earliest is on disk
 
+OWED_MAX: Final = 2048  # answers of one connection that wait for a commit
+
 # timers
 SESSION_END: Final = 0
 WILL: Final = 1
@@ -175,6 +177,7 @@ class Core:
         self.auth: list[Client] = []
         self.resumed: list[Client] = []
         self.parked: list[Client] = []
+        self.waiting: i64 = 0  # bytes in RAM for slow clients: queues of memory sessions, what sockets did not take
         self.reads: list[tuple[int, list[int]]] = []
         self.log: list[str] = []
         self.alarms: list[str] = []
@@ -236,9 +239,35 @@ class Core:
         c.blocked = True
 
     def unblock(self, c: Client) -> None:
-        if c.blocked:
+        if c.blocked and not c.deaf and not c.swamped and c.parked is None:
             c.blocked = False
             self.resumed.append(c)
+
+    def answer_later(self, c: Client, data: bytes) -> None:
+        """With the open commit; who has too many answers to come is read no further."""
+        self.wait(SEND, c, None, 0, data)
+        c.owed += 1
+        if c.owed > OWED_MAX:
+            c.swamped = True
+            self.block(c)
+
+    def answered(self, c: Client) -> None:
+        """One of these is done."""
+        c.owed -= 1
+        if c.swamped and c.owed <= OWED_MAX // 2:
+            c.swamped = False
+            self.unblock(c)
+
+    def queued(self, s: Session, size: i64) -> None:
+        """A session's queue in memory grows, or shrinks (below 0), by so many bytes."""
+        s.queue_bytes += size
+        self.waiting += size
+
+    def high(self) -> i64:
+        """Unsent bytes above which a connection is congested; less for each where too many wait for all."""
+        most: i64 = self.limits.waiting_bytes_max
+        high: i64 = self.limits.out_high_bytes
+        return high // 16 if most and self.waiting * 2 > most else high
 
     def timer(self, at: i64, kind: int, id: int) -> None:
         when: int = at

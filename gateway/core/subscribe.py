@@ -12,12 +12,12 @@ from gateway.core.model import Backlog, Client, Group, Session, Target
 from gateway.core.pump import pump
 from gateway.core.ranks import lane
 from gateway.core.shared import pump_group
-from gateway.core.state import RETAINED, SEND, Core
+from gateway.core.state import RETAINED, Core
 from gateway.core.topics import Subscription, check_filter, split_share
 from gateway.mqtt.encode import encode
 from gateway.mqtt.errors import ProtocolError
 from gateway.mqtt.packets import V5, Filter, Suback, Subscribe, Unsuback, Unsubscribe
-from gateway.mqtt.reasons import NO_SUBSCRIPTION_EXISTED, TOPIC_FILTER_INVALID
+from gateway.mqtt.reasons import NO_SUBSCRIPTION_EXISTED, QUOTA_EXCEEDED, TOPIC_FILTER_INVALID
 
 
 def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> None:
@@ -33,7 +33,7 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
     if b is not None and b.history is not None and not b.history.end:
         begin(core, s, b, [sub for filter, sub in s.subscriptions.items() if filter not in core.groups])
     if s.durable:
-        core.wait(SEND, c, None, 0, suback)
+        core.answer_later(c, suback)
         if s.fresh:
             core.wait(RETAINED, None, s, 0, b"")
     else:
@@ -52,6 +52,8 @@ def subscribe(core: Core, c: Client, s: Session, f: Filter, identifier: int) -> 
         return refused
     if not check_filter(plain, core.limits.max_topic_levels):
         return refused
+    if len(s.subscriptions) >= core.limits.max_subscriptions and f.filter not in s.subscriptions:
+        return QUOTA_EXCEEDED if c.version == V5 else 0x80
     if share and f.no_local:
         raise ProtocolError("no local on a shared subscription")  # [MQTT-3.8.3-4]
     sub = Subscription(s.sid, f.filter, f.qos, f.no_local, f.retain_as_published, f.retain_handling, identifier)
@@ -128,7 +130,7 @@ def on_unsubscribe(core: Core, c: Client, s: Session, p: Unsubscribe, now: i64) 
     reasons = [0 if unsubscribe(core, s, filter, now) else NO_SUBSCRIPTION_EXISTED for filter in p.filters]
     unsuback = encode(Unsuback(p.packet_id, reasons), c.version)
     if s.durable:
-        core.wait(SEND, c, None, 0, unsuback)
+        core.answer_later(c, unsuback)
     else:
         core.send(c, unsuback)
 

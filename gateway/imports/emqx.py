@@ -53,6 +53,7 @@ _MAPPED: Final[tuple[Row, ...]] = (
         Span({"infinity": "never"}),
         "without it an incoming QoS 2 id is kept until its PUBREL comes, which is what exactly once needs",
     ),
+    Mapped("mqtt.max_subscriptions", "mqtt.max_subscriptions", Whole(1, 2**31 - 1, words={"infinity": 2**31 - 1})),
     Mapped("mqtt.upgrade_qos", "mqtt.upgrade_qos", Flag()),
     Mapped("mqtt.session_expiry_interval", "mqtt.session_expiry_interval", Span()),
     Mapped("mqtt.max_session_expiry_interval", "mqtt.max_session_expiry_interval", Span({"infinity": "never"})),

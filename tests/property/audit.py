@@ -94,6 +94,8 @@ def audit_backlog(core: Core, b: Backlog, places: list[Place]) -> None:
 
 
 def audit_sessions(core: Core) -> None:
+    unsent = sum(int(c.unsent) for c in core.clients)
+    assert core.waiting == unsent + sum(int(s.queue_bytes) for s in core.by_sid.values())
     for s in core.by_sid.values():
         counted = [d for d in s.inflight.values() if d.counted]
         assert s.used == len(counted), f"{s.client_id}: {s.used} slots, {len(counted)} in use"

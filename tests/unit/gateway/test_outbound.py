@@ -34,6 +34,8 @@ TBMQ = {
 EMQX = {
     "mqtt.mqueue_priorities",
     "mqtt.mqueue_default_priority",
+    "mqtt.max_waiting_bytes",
+    "mqtt.max_subscriptions",
     "mqtt.retry_interval",
     "mqtt.await_rel_timeout",
 }

@@ -1,5 +1,6 @@
 """The queue against a deque."""
 
+import weakref
 from collections import deque
 
 import pytest
@@ -57,3 +58,10 @@ def test_an_empty_one_says_so() -> None:
         Fifo[int]().popleft()
     with pytest.raises(IndexError):
         Fifo[int]().head()
+
+
+def test_what_was_taken_is_let_go_of_at_once() -> None:
+    """Not with the places at the front: a queue of a few large messages would keep a hundred."""
+    ours: Fifo[set[int]] = Fifo([set() for _ in range(10)])
+    taken = weakref.ref(ours.popleft())
+    assert taken() is None

@@ -3,9 +3,9 @@
 from gateway.core.limits import Limits
 from gateway.core.message import PendingAck
 from gateway.core.model import Session
-from gateway.core.state import SESSION_END, Commit, Core
+from gateway.core.state import OWED_MAX, SESSION_END, Commit, Core
 from gateway.mqtt.packets import PUBACK
-from tests.core_rig import broker, connect, core_of
+from tests.core_rig import broker, connect, core_of, session_of
 
 
 def core() -> Core:
@@ -60,3 +60,22 @@ def test_the_row_of_a_stored_will_is_written_only_when_there_is_one() -> None:
     c.will_row("a", None)
     assert c.commit.wills == {"a": None}
     assert not c.stored_wills
+
+
+def test_who_has_too_many_answers_waiting_for_the_disk_is_read_no_further() -> None:
+    """A flood of PUBRELs of unknown ids while a commit is under way; afterwards it goes on, and all are answered."""
+    b = broker()
+    client = connect(b, "s")
+    publisher = connect(b, "p", clean=True, expiry=0)
+    client.subscribe("t", qos=1)
+    b.hold()
+    publisher.publish("t", b"x", 1)
+    client.send(b"".join(client.wire.ack("PUBREL", pid) for pid in range(1, 9_001)))
+    served = session_of(b, "s").client
+    assert served is not None
+    assert (bool(served.blocked), served.owed <= OWED_MAX + 1) == (True, True)
+    b.release()
+    assert bool(served.blocked) is False
+    answers = [got for got in client.drain() if got.type == "PUBCOMP"]
+    assert [got.pid for got in answers] == list(range(1, 9_001))
+    assert served.owed == 0

@@ -22,6 +22,7 @@ DOCUMENTED = [
     ("mqtt.retry_interval", "infinity", ["mqtt.retry_interval"]),
     ("mqtt.max_awaiting_rel", "100", ["mqtt.receive_maximum"]),
     ("mqtt.await_rel_timeout", "300s", ["mqtt.await_rel_timeout"]),
+    ("mqtt.max_subscriptions", "infinity", ["mqtt.max_subscriptions"]),
     ("mqtt.upgrade_qos", "false", ["mqtt.upgrade_qos"]),
     ("mqtt.session_expiry_interval", "2h", ["mqtt.session_expiry_interval"]),
     ("mqtt.max_session_expiry_interval", "infinity", ["mqtt.max_session_expiry_interval"]),
