@@ -137,6 +137,46 @@ def test_only_the_count_flushes_and_one_read_brings_all(broker: Broker, path: st
 
 @paths
 @levels
+def test_the_count_is_each_connection_s_own(broker: Broker, path: str, qos: int) -> None:
+    giver = Giver(broker)
+    one, other = Taker(broker, path, qos), Taker(broker, path, qos)
+    for number in range(4):
+        giver.give(one, number)
+        giver.give(other, number)
+    assert one.silent() and other.silent()
+    giver.give(other, 4)
+    assert numbers(other.read(SOON_S)) == [0, 1, 2, 3, 4]
+    assert one.silent()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_count_of_0_or_1_lets_nothing_wait(tmp_path: Path, count: int) -> None:
+    counts = ("mqtt.buffered-msg-count", "mqtt.persistent-session.device.persisted-messages.buffered-msg-count")
+    with Broker(tmp_path / "data", {**GATHER, **dict.fromkeys(counts, count)}) as started:
+        giver = Giver(started)
+        for taker in [Taker(started, path, qos) for path in GATHERING for qos in (0, 1)]:
+            for number in range(3):
+                giver.give(taker, number)
+                assert numbers(taker.read(SOON_S)) == [number]
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_what_one_turn_brings_shares_a_write(tmp_path: Path, flush: bool) -> None:
+    """None waits for a later turn; ``flush`` is for the third path, which else gathers within the batch."""
+    settings = {
+        "client_type": "app-*=application",
+        "mqtt.persistent-session.app.persisted-messages.write-and-flush": flush,
+    }
+    with Broker(tmp_path / "data", settings) as started:
+        giver = Giver(started)
+        for taker in [Taker(started, path, qos) for path in ALL for qos in (0, 1)]:
+            some = [mqtt.publish(taker.topic, str(n).encode(), taker.qos, pid=n + 1, version=5) for n in range(25)]
+            giver.wire.send(b"".join(some))
+            assert numbers(taker.read(SOON_S)) == list(range(25))
+
+
+@paths
+@levels
 def test_idle_time_flushes_once_it_has_passed(broker: Broker, path: str, qos: int) -> None:
     taker, giver = Taker(broker, path, qos), Giver(broker)
     begin = time.monotonic()
@@ -155,6 +195,30 @@ def test_every_other_packet_flushes_at_once_and_takes_along_what_waits(broker: B
     came = taker.read(SOON_S)
     assert kinds(came) == [mqtt.PUBLISH, mqtt.PUBLISH, mqtt.PINGRESP]
     assert numbers(came) == [0, 1]
+
+
+OTHERS = {
+    "PUBACK": (mqtt.publish("other/topic", b"x", 1, pid=900, version=5), mqtt.PUBACK),
+    "PUBREC": (mqtt.publish("other/topic", b"x", 2, pid=901, version=5), mqtt.PUBREC),
+    "PUBCOMP": (mqtt.ack(mqtt.PUBREL, 902, 5), mqtt.PUBCOMP),
+    "SUBACK": (mqtt.subscribe([("other/nobody", 1)], 903, 5, []), mqtt.SUBACK),
+    "UNSUBACK": (mqtt.unsubscribe(["other/none"], 904, 5), mqtt.UNSUBACK),
+    "PUBREL": (mqtt.ack(mqtt.PUBREC, 905, 5), mqtt.PUBREL),
+}
+
+
+@paths
+@pytest.mark.parametrize("kind", OTHERS)
+def test_each_kind_of_other_packet_takes_along_what_waits(broker: Broker, path: str, kind: str) -> None:
+    taker, giver = Taker(broker, path, 0), Giver(broker)
+    giver.give(taker, 0, 1)
+    sent, answer = OTHERS[kind]
+    taker.wire.send(sent)
+    came: list[Packet] = []
+    end = time.monotonic() + SOON_S
+    while len(came) < 3 and time.monotonic() < end:
+        came += taker.read(SOON_S)
+    assert kinds(came) == [mqtt.PUBLISH, mqtt.PUBLISH, answer]
 
 
 @paths
@@ -266,6 +330,19 @@ def test_the_end_of_a_batch_flushes_whatever_the_count(broker: Broker) -> None:
         assert more, came
         came += more
     assert numbers(came) == list(range(25))
+
+
+def test_more_than_a_batch_follows_behind_it(tmp_path: Path) -> None:
+    """500 with room for all: three batches, none of which waits for an answer or for more traffic."""
+    with Broker(tmp_path / "data", {"client_type": "app-*=application", "mqtt.max_inflight": 1000}) as started:
+        taker, giver = Taker(started, APPLICATION, 1), Giver(started)
+        taker.wire.disconnect()
+        for number in range(500):
+            giver.wire.publish(taker.topic, str(number).encode(), 1)
+        for _ in range(500):
+            giver.wire.wait_for(mqtt.PUBACK)
+        taker.wire = taker.connect()
+        assert [int(taker.wire.expect(mqtt.PUBLISH, SOON_S)["payload"]) for _ in range(500)] == list(range(500))
 
 
 def test_the_publishes_and_pubrels_of_a_batch_come_in_one_read(broker: Broker) -> None:
