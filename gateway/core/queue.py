@@ -50,9 +50,12 @@ def enqueue(core: Core, s: Session, d: Delivery, now: i64) -> None:
         r = of(core, s, d.message.topic)
         queue = r.queue
         queue0 = r.queue0
-    if limits.mqueue_policy != PUSH_BACK:
+    pushes = limits.mqueue_policy == PUSH_BACK
+    if not pushes or d.qos == 0 or d.group is not None:  # else its publisher was held back while this was full
         while full(core, s, queue, queue0, size):
             victims = oldest(s, queue, queue0)
+            if pushes and d.qos == 0 and not queue0:
+                victims = None  # it displaces none that a publisher waited for
             if limits.mqueue_policy == DROP_NEWEST or victims is None:
                 drop(core, s, d, QUEUE_FULL, now)
                 return

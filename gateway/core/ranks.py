@@ -247,6 +247,10 @@ def resort(core: Core, s: Session) -> None:
         ranks.sort(key=order)
     for d in waiting:
         put(core, s, d)
+    c = s.client
+    if c is not None and ranks is not None:
+        c.behind0 = zero_waits(s)
+        c.set_quick()
 
 
 def put(core: Core, s: Session, d: Delivery) -> None:

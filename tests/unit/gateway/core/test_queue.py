@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.core.limits import PUSH_BACK
 from gateway.core.queue import SHARE_BYTES
 from gateway.core.ranks import in_memory
 from tests.core_rig import broker, connect, core_of, fill, session_of
@@ -72,3 +73,24 @@ def test_subscriptions_of_a_client_are_bounded(version: int) -> None:
     assert client.subscribe("a", qos=0) == [0], "one that it has"
     client.unsubscribe("b")
     assert client.subscribe("d", qos=1) == [1]
+
+
+def test_what_cannot_push_back_is_bounded_all_the_same() -> None:
+    """Nobody waits for an answer to QoS 0: a flood of it must not gather without an end."""
+    b = broker(mqueue_policy=PUSH_BACK, max_mqueue_len=5, out_high_bytes=20)
+    client = connect(b, "s", clean=True, expiry=0, receive_maximum=1)
+    client.subscribe("t", qos=1)
+    fill(b, "t", 1)
+    client.stall()
+    fill(b, "t", 50, qos=0)
+    s = session_of(b, "s")
+    assert [d.message.payload for d in in_memory(s)] == [str(n).encode() for n in range(45, 50)]
+    assert core_of(b).ledger.drops(s.sid) == {"queue_full": int(s.matched) - 6 - int(s.settled)}
+
+
+def test_a_group_of_memory_members_is_bounded_with_push_back_too() -> None:
+    b = broker(mqueue_policy=PUSH_BACK, max_mqueue_len=5)
+    client = connect(b, "s", clean=True, expiry=0, receive_maximum=1)
+    client.subscribe("$share/g/t", qos=1)
+    fill(b, "t", 50)
+    assert len(in_memory(session_of(b, "s"))) == 5
