@@ -415,7 +415,10 @@ class ClientTypes:
 class Priorities:
     """A table of topic filters with a whole number from 1 to 255 each, in its order; as text: FILTER=200,FILTER=5."""
 
-    allowed = 'a table of topics or filters with a priority from 1 to 255 each, such as { "plant/+/alarm" = 200 }'
+    allowed = (
+        'a table of topics or filters with a priority from 1 to 255 each, such as { "plant/+/alarm" = 200 }; '
+        "as text FILTER=PRIORITY, separated by commas"
+    )
 
     def parse(self, value: object) -> list[tuple[str, int]]:
         if not isinstance(value, dict):

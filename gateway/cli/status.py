@@ -43,6 +43,7 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
         ("queued", f"{queue['messages']} messages, {size(queue['bytes'])}, oldest {span(queue['oldest_ms'])}"),
         ("draining", _drain(answer["drain"])),
         ("in flight", str(answer["inflight"])),
+        ("for slow clients", f"{size(answer['waiting_bytes'])} in RAM"),
         ("retained", str(answer["retained"])),
         (
             "store",

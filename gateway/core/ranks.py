@@ -168,8 +168,12 @@ def turn(core: Core, ranks: list[Rank], before: i64) -> Rank | None:
 def barrier(core: Core, s: Session) -> i64:
     """A position in the log: what stands before it goes first, whatever its rank; 0 = none.
 
-    A topic that has another priority than before has messages in two ranks: the older ones must not be overtaken.
+    A topic that has another priority than before has messages in two ranks: the older ones must not be overtaken. The
+    same goes for a session that began with the earliest: what was there before it stands in its first queue.
     """
+    base = s.backlog
+    if base is not None and base.history is not None and open(core, base, base.history.end):
+        return base.history.end
     tables = core.tables
     while s.stage < len(tables):
         at = tables[s.stage]

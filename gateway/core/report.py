@@ -38,6 +38,7 @@ def status(core: Core, now: i64) -> Row:
         "sessions": {"total": len(core.by_sid), "connected": connected, "persistent": persistent},
         "queue": {"messages": messages, "bytes": size, "oldest_ms": oldest(core, now)},
         "inflight": inflight,
+        "waiting_bytes": core.waiting,
         "drain": drain_row(core),
         "retained": len(core.retained),
         "subscriptions": len(core.trie),

@@ -1,5 +1,6 @@
 """Ranks of a session: queues on the log by priority, and what a change of the table leaves in order."""
 
+from gateway.core.limits import ClientRule
 from gateway.core.model import LANE, ZERO
 from gateway.core.ranks import META_CHANGES, META_TABLE, drops, idle, in_memory, restored, sids
 from tests.conformance.client import Client
@@ -160,3 +161,17 @@ def test_drops_of_a_rank_are_the_session_s_too() -> None:
 def test_a_rank_of_a_session_that_is_gone_is_none() -> None:
     b = broker()
     assert restored(core_of(b), 77 + 3 * LANE) is None
+
+
+def test_what_was_there_before_a_session_that_begins_with_the_earliest_is_not_overtaken() -> None:
+    """It stands in the first queue, whatever its topic's priority; what comes after it has a rank."""
+    b = broker(client_types=[ClientRule("app*", "", True, 1)], mqueue_priorities=[("t", 9)], sys_interval_ms=0)
+    b.crash()
+    away(b, ("t", 50))
+    app = connect(b, "app", receive_maximum=3)
+    app.subscribe("t", "u", qos=1)
+    fill(b, "u", 3)
+    fill(b, "t", 10, start=50)
+    got = [(one.topic, one.payload) for one in app.take_all()]
+    assert [payload for topic, payload in got if topic == "t"] == [str(n).encode() for n in range(60)]
+    assert [payload for topic, payload in got if topic == "u"] == [b"0", b"1", b"2"]
