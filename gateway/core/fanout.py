@@ -4,8 +4,9 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import add, delivery
 from gateway.core.commits import commit, enter, pack_targets
-from gateway.core.delivery import straight
+from gateway.core.delivery import drop, straight
 from gateway.core.hold import keep
+from gateway.core.ledger import DISK
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Route, Session, Target
 from gateway.core.pump import pump
@@ -13,6 +14,7 @@ from gateway.core.queue import deliver0, offer
 from gateway.core.ranks import lane
 from gateway.core.record import pack_message
 from gateway.core.shared import dispatch
+from gateway.core.stall import must_wait
 from gateway.core.state import Core
 
 
@@ -102,6 +104,9 @@ def deliver_low(core: Core, o: Session, t: Target, m: Message, now: i64) -> None
     d = delivery(core, m, t.qos, t.retain_as_published, t.identifiers, None)
     if d.qos == 0:
         if t.kept and core.limits.mqueue_store_qos0_persistent and held_up(o):
+            if must_wait(core):  # nobody can be held back for it
+                drop(core, o, d, DISK, now)
+                return
             zero = Target(o, None, t.qos, False, t.retain_as_published, t.identifiers)
             zero.backlog = lane(core, o, m.topic, True)
             one_kept(core, zero, m)

@@ -40,7 +40,6 @@ class Limits:
         self.max_clientid_chars: int = 65_535
         self.max_topic_alias: int = 10  # what CONNACK offers to clients (inbound)
         self.max_connections: int = 0
-        # windows
         self.max_inflight: int = 32  # outgoing; min with the client's Receive Maximum
         self.receive_maximum: int = 1000  # inbound, told in CONNACK
         # sessions

@@ -64,6 +64,8 @@ def subscribe(core: Core, c: Client, s: Session, f: Filter, identifier: int) -> 
     else:
         core.trie.add(sub)
         if f.retain_handling == 0 or (f.retain_handling == 1 and not known):
+            if known:  # asked for once more before it was answered: retained messages come once for both
+                s.fresh = [other for other in s.fresh if other.filter != f.filter]
             s.fresh.append(sub)
     if s.durable:
         key = (s.sid, f.filter)

@@ -7,6 +7,7 @@ import pytest
 from gateway.core.fanout import deliver_all, deliver_kept, deliver_rest
 from gateway.core.message import Message
 from gateway.core.model import Route
+from gateway.core.ranks import drops
 from gateway.core.routes import route_of
 from tests.conformance.client import Client
 from tests.core_rig import broker, connect, core_of
@@ -102,3 +103,22 @@ def test_nobody_gets_his_own_where_he_does_not_want_it(kept: bool) -> None:
     b.pump()
     client.expect_nothing()
     assert own.matched == 0
+
+
+def test_qos_0_that_the_disk_would_have_to_keep_is_given_up_when_it_has_no_room() -> None:
+    """Nobody can be held back for it, and what waits for the disk in RAM is bounded."""
+    b = broker(mqueue_store_qos0_persistent=True, pending_bytes_max=2000)
+    b.crash()
+    client = connect(b, "s")
+    client.subscribe("t", qos=1)
+    client.drop()
+    publisher = connect(b, "p", clean=True, expiry=0)
+    b.hold()
+    for _ in range(50):
+        publisher.publish("t", bytes(500), 0)
+    assert core_of(b).commit.bytes < 3000
+    b.release()
+    s = core_of(b).sessions["s"]
+    kept = sum(int(q.count) for q in s.backlogs())
+    assert 0 < kept < 50
+    assert drops(core_of(b), s) == {"disk": 50 - kept}

@@ -101,3 +101,18 @@ def test_what_waited_when_it_unsubscribed_is_still_delivered() -> None:
     client.unsubscribe("t")
     fill(b, "t", 1, start=3)
     assert backlog_of(b, "s").count == 3
+
+
+def test_asking_again_before_the_answer_brings_retained_messages_once() -> None:
+    """A thousand SUBSCRIBEs in one read must not copy all of them a thousand times."""
+    b = broker()
+    publisher = connect(b, "p", clean=True, expiry=0)
+    for n in range(10):
+        publisher.put(f"r/{n}", b"x", retain=True)
+    client = connect(b, "s", receive_maximum=100)
+    b.hold()
+    client.send(wire_format.subscribe([("r/#", 1)], 1, 5) * 1000)
+    b.release()
+    got = client.drain()
+    assert [one.type for one in got].count("SUBACK") == 1000
+    assert [one.topic for one in got if one.type == "PUBLISH"] == [f"r/{n}" for n in range(10)]
