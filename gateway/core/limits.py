@@ -34,7 +34,6 @@ class Limits:
     """Values as the settings table gives them; defaults are the product's."""
 
     def __init__(self) -> None:
-        # packets
         self.max_packet_bytes: int = 1_048_576
         self.max_topic_levels: int = 128
         self.max_clientid_chars: int = 65_535
