@@ -19,8 +19,7 @@ def complete(core: Core, s: Session, d: Delivery, now: i64) -> None:
     """The delivery is over and its slot free."""
     s.settled += 1
     packet_id: int = d.packet_id
-    if packet_id in s.inflight:
-        del s.inflight[packet_id]
+    del s.inflight[packet_id]
     if d.counted:
         d.counted = False
         s.used -= 1
@@ -39,7 +38,7 @@ def complete(core: Core, s: Session, d: Delivery, now: i64) -> None:
 def settled(core: Core, d: Delivery, now: i64) -> None:
     b = d.backlog
     if b is not None:
-        settle(core, b, d.message, now)
+        settle(core, b, d, now)
 
 
 def on_puback(core: Core, s: Session, p: Ack, now: i64) -> None:

@@ -88,31 +88,35 @@ def put_back(b: Backlog, d: Delivery) -> None:
 
 def hold(b: Backlog, d: Delivery) -> None:
     """It goes into flight."""
-    b.held[d.message.seq] = d
+    b.held.add(d)
 
 
-def settle(core: Core, b: Backlog, m: Message, now: i64) -> None:
+def settle(core: Core, b: Backlog, d: Delivery, now: i64) -> None:
     """Acknowledged or dropped: never to be delivered from this queue again."""
     if b.ended:
         return
-    seq: int = m.seq
+    m = d.message
+    in_order = False
+    if d.held:
+        in_order = b.held.settle(d) and b.ordered and b.loaded >= m.seq
+        if not b.held and b.group is None:
+            b.ordered = True
+    elif b.restored:
+        seq: int = m.seq
+        b.restored.pop(seq, None)
+    settle_place(core, b, m, in_order and not (b.ram and b.ram.head().message.seq < m.seq), now)
+
+
+def settle_place(core: Core, b: Backlog, m: Message, in_order: bool, now: i64) -> None:
+    """``in_order``: nothing before it is owed, so the cursor alone will tell."""
     segment = m.segment
     if segment is None:  # not written yet, and for this queue it never is
-        if seq in b.held:
-            del b.held[seq]
         b.count -= 1
         b.bytes -= m.size
         done(core, m, b.sid)
         return
-    if seq in b.held:
-        first = next(iter(b.held))
-        del b.held[seq]
-        if first != seq or not b.ordered or b.loaded < seq or (b.ram and b.ram.head().message.seq < seq):
-            b.ahead.add(seq)
-        if not b.held and b.group is None:
-            b.ordered = True
-    else:
-        b.restored.pop(seq, None)
+    if not in_order:
+        seq: int = m.seq
         b.ahead.add(seq)
     if len(b.ahead) > b.ahead_max:
         thin(core, b)
@@ -137,7 +141,7 @@ def release(core: Core, b: Backlog, segment: Segment, n: int, size: i64, now: i6
 
 def give_back(b: Backlog, d: Delivery) -> None:
     """A group's delivery returns from a member that is gone; it stands where it stood."""
-    b.held.pop(d.message.seq, None)
+    b.held.give_back(d)
     b.ordered = False
     d.state = 0
     d.packet_id = 0
@@ -219,8 +223,9 @@ def next_segments(core: Core, b: Backlog) -> list[Segment]:
 
 def from_ram(core: Core, b: Backlog, messages: list[Message]) -> None:
     """The end of the log that is not readable yet."""
+    flying = b.held.seqs()
     for m in messages:
-        if not m.missing or m.seq <= b.loaded or m.seq in b.held or m.seq in b.ahead:
+        if not m.missing or m.seq <= b.loaded or m.seq in flying or m.seq in b.ahead:
             continue
         for t in left(m):
             if backlog_of(t) is b:
@@ -282,6 +287,7 @@ def placed(core: Core, reading: Reading, rows: list[tuple[int, bytes]]) -> list[
 def take_in(core: Core, b: Backlog, found: dict[int, list[Entry] | None], now: i64) -> bool:
     """Into the window what comes next for this queue, as far as it is among what was ``found``."""
     before = len(b.ram)
+    flying = b.held.seqs()
     for segment in next_segments(core, b):
         for id in unread(b, segment):
             if id not in found:
@@ -291,16 +297,16 @@ def take_in(core: Core, b: Backlog, found: dict[int, list[Entry] | None], now: i
                 segment.damaged = True  # nothing joins it any more
             else:
                 for e in read:
-                    take_one(core, b, e)
+                    take_one(core, b, e, flying)
             b.read_to = id
         if segment.damaged:
             lost(core, b, segment, now)
     return len(b.ram) > before
 
 
-def take_one(core: Core, b: Backlog, e: Entry) -> None:
+def take_one(core: Core, b: Backlog, e: Entry, flying: set[int]) -> None:
     m = e.message
-    if m.seq <= b.loaded or m.seq in b.held or m.seq in b.ahead:
+    if m.seq <= b.loaded or m.seq in flying or m.seq in b.ahead:
         return
     again = b.restored.pop(m.seq, None)
     if again is not None:
@@ -313,7 +319,7 @@ def take_one(core: Core, b: Backlog, e: Entry) -> None:
 
 def lost(core: Core, b: Backlog, segment: Segment, now: i64) -> None:
     """A segment that cannot be read: say so, count it, go on behind it."""
-    here = [d for d in [*b.held.values(), *b.restored.values(), *b.ram] if d.message.segment is segment]
+    here = [d for d in [*b.held, *b.restored.values(), *b.ram] if d.message.segment is segment]
     n = b.owed.get(segment.id, 0) - len(here)
     if n <= 0:
         return
@@ -375,7 +381,7 @@ def give_up(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i6
 
 def drop_entry(core: Core, b: Backlog, m: Message, reason: str, now: i64) -> None:
     seq: int = m.seq
-    if b.ended or seq in b.held or seq in b.restored or seq in b.ahead or seq <= b.cursor:
+    if b.ended or seq <= b.cursor or seq in b.ahead or seq in b.restored or b.held.has(seq):
         return
     if reason == "expired" and (m.deadline == 0 or m.deadline > now):
         return
@@ -388,7 +394,7 @@ def drop_entry(core: Core, b: Backlog, m: Message, reason: str, now: i64) -> Non
         else:
             return
     core.ledger.drop(b.sid, reason, 1)
-    settle(core, b, m, now)
+    settle_place(core, b, m, False, now)
 
 
 def end(core: Core, b: Backlog, reason: str, now: i64) -> int:
@@ -416,7 +422,7 @@ def end(core: Core, b: Backlog, reason: str, now: i64) -> int:
             if m.missing and b.sid not in (m.gone or ()) and any(backlog_of(t) is b for t in m.targets):
                 done(core, m, b.sid)
     b.owed = {}
-    b.held = {}
+    b.held.clear()
     b.restored = {}
     b.ram.clear()
     b.count = 0

@@ -114,7 +114,7 @@ def drop(core: Core, s: Session, d: Delivery, reason: str, now: i64) -> None:
     else:
         core.ledger.drop(s.sid if s.ranks is None else drop_sid(core, s, d), reason, 1)
     if b is not None:
-        settle(core, b, d.message, now)
+        settle(core, b, d, now)
 
 
 def reserve_ids(core: Core, s: Session, now: i64) -> None:

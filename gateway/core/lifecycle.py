@@ -215,7 +215,7 @@ def connacked(core: Core, c: Client, data: bytes, now: i64) -> None:
     core.unblock(c)
     for packet_id, d in s.inflight.items():
         b = d.backlog
-        waits = b is not None and b.session is s and d.message.seq not in b.held  # its turn comes with the queue
+        waits = b is not None and b.session is s and not d.held  # its turn comes with the queue
         if d.state == RELEASED or (d.state == SENT and not waits):
             s.resend.append(packet_id)
     pump(core, s, now)

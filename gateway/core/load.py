@@ -319,4 +319,4 @@ def restore_sent(
         if b.session is s:
             b.restored[seq] = d
         else:
-            b.held[seq] = d
+            b.held.add(d)

@@ -8,6 +8,7 @@ from typing import Final, final
 from mypy_extensions import i64, mypyc_attr
 
 from gateway.core.fifo import Fifo
+from gateway.core.held import Held
 from gateway.core.history import History
 from gateway.core.message import Message, PendingAck
 from gateway.core.nodes import Node, Source
@@ -106,6 +107,7 @@ class Delivery:
         self.state: i64 = WAITING
         self.packet_id: i64 = 0
         self.sent_at: i64 = 0  # gateway ms of the sending on this connection, or of the PUBREL
+        self.held: bool = False  # in flight, of a durable queue
         self.counted: bool = False  # holds a slot of the window of this connection
 
 
@@ -125,7 +127,7 @@ class Backlog:
         self.ahead: set[int] = set()
         self.ahead_max: int = AHEAD_MAX
         self.owed: dict[int, int] = {}  # segment id -> deliveries not settled
-        self.held: dict[int, Delivery] = {}
+        self.held = Held()
         self.restored: dict[int, Delivery] = {}  # QoS 2 in flight before a crash, to go out again in their place
         self.ram: Fifo[Delivery] = Fifo()
         self.ram_bytes: i64 = 0
@@ -149,9 +151,7 @@ class Backlog:
         low: i64 = end if self.live else self.loaded + 1
         if self.ram:
             low = min(low, self.ram.head().message.seq)
-        if self.held:
-            low = min(low, min(self.held))
-        return low
+        return self.held.lowest(low)
 
 
 @final

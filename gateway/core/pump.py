@@ -222,7 +222,7 @@ def send_head(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> bool:
         s.credit -= MESSAGE
         if write(core, c, d, False, now):
             s.settled += 1
-            settle(core, b, d.message, now)
+            settle(core, b, d, now)
         else:
             drop(core, s, d, TOO_LARGE, now)
     else:

@@ -47,7 +47,7 @@ def begin(core: Core, s: Session, now: i64) -> None:
 def waiting(core: Core, s: Session, b: Backlog, over: i64, now: i64) -> list[Segment]:
     """The oldest segments of a queue, about as many as have to go; those of which all is in flight stay."""
     flying: dict[int, int] = {}
-    for d in b.held.values():
+    for d in b.held:
         segment = d.message.segment
         if segment is not None:
             flying[segment.id] = flying.get(segment.id, 0) + 1

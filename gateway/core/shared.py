@@ -59,7 +59,7 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
             if d.message.deadline and d.message.deadline < now:
                 pop(b)
                 core.ledger.drop(g.sid, EXPIRED, 1)
-                settle(core, b, d.message, now)
+                settle(core, b, d, now)
                 continue
             if d.message.waits:
                 return
@@ -73,7 +73,7 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
             if d.qos == 0:
                 if write(core, c, d, False, now):
                     s.settled += 1
-                    settle(core, b, d.message, now)
+                    settle(core, b, d, now)
                 else:
                     drop(core, s, d, TOO_LARGE, now)
             elif not start(core, s, c, d, now):

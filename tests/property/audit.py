@@ -57,8 +57,10 @@ def audit(core: Core, store: DictStore) -> None:
 def audit_backlog(core: Core, b: Backlog, places: list[Place]) -> None:
     who = f"queue {b.sid}"
     in_ram = {int(d.message.seq) for d in b.ram if d.state < RELEASING}
-    mine = set(b.held) | in_ram | set(b.restored)
-    assert not set(b.held) & in_ram, f"{who}: in flight and waiting"
+    flying = {int(d.message.seq): d for d in b.held}
+    assert len(flying) == len(b.held), f"{who}: twice in flight"
+    mine = set(flying) | in_ram | set(b.restored)
+    assert not set(flying) & in_ram, f"{who}: in flight and waiting"
     assert len([d for d in b.ram if d.state < RELEASING]) == len(in_ram), f"{who}: twice in RAM"
     seqs = [int(d.message.seq) for d in b.ram]
     assert seqs == sorted(seqs), f"{who}: out of order {seqs}"
@@ -77,7 +79,7 @@ def audit_backlog(core: Core, b: Backlog, places: list[Place]) -> None:
             size += n
             if id:
                 owed[id] = owed.get(id, 0) + 1
-    for seq, d in b.held.items():
+    for seq, d in flying.items():
         segment = d.message.segment
         if seq not in placed and (segment is None or segment.id not in core.segments):  # given up with its commit
             count += 1
@@ -107,14 +109,14 @@ def audit_sessions(core: Core) -> None:
         here = len(s.inflight) + len(waiting)
         for b in s.backlogs():
             here += int(b.count) - len(b.held)
-            here -= len([d for d in s.inflight.values() if d.backlog is b and not_started(d, b)])
+            here -= len([d for d in s.inflight.values() if d.backlog is b and not_started(d)])
         lost = int(s.matched) - int(s.settled) - here - sum(drops(core, s).values())
         assert lost == 0, f"{s.client_id}: {lost} messages are nowhere"
 
 
-def not_started(d: Delivery, b: Backlog) -> bool:
+def not_started(d: Delivery) -> bool:
     """In flight before a crash, and still among what waits."""
-    return d.state < RELEASING and int(d.message.seq) not in b.held
+    return d.state < RELEASING and not d.held
 
 
 def audit_idle(core: Core, store: DictStore) -> None:

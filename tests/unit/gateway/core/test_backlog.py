@@ -141,8 +141,8 @@ def test_acknowledged_before_an_older_one_that_came_back() -> None:
         b.count += 1
     backlog.give_back(b, first)
     backlog.hold(b, backlog.pop(b))
-    assert list(b.held) == [2, 1]
-    backlog.settle(core, b, second.message, 0)
+    assert [d.message.seq for d in b.held] == [2, 1]
+    backlog.settle(core, b, second, 0)
     assert b.ahead == {2}
     assert b.lowest(3) == 1
 
@@ -168,7 +168,7 @@ def test_one_message_that_is_never_acknowledged_lets_nothing_grow() -> None:
         b.loaded = seq
         backlog.hold(b, d)
         b.count += 1
-        backlog.settle(core, b, d.message, 0)
+        backlog.settle(core, b, d, 0)
         assert len(b.ahead) <= AHEAD_MAX + 1
     assert len(b.ahead) > 1
     assert b.lowest(core.next_seq) == 1

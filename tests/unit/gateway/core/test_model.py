@@ -15,9 +15,9 @@ def test_the_lowest_position_that_is_not_settled() -> None:
     assert b.lowest(50) == 50  # all that there is
     b.ram.append(delivery(30))
     assert b.lowest(50) == 30
-    b.held[20] = delivery(20)
+    b.held.add(delivery(20))
     assert b.lowest(50) == 20
-    b.held[15] = delivery(15)  # an older one after it: given back and taken again
+    b.held.add(delivery(15))  # an older one after it: given back and taken again
     assert b.lowest(50) == 15
 
 

@@ -50,7 +50,7 @@ def test_two_that_need_the_same_ask_once() -> None:
     assert asked(b, "two") == []
     b.router.on_segments(token, b.store.read_now(ids), b.now)
     for name in ("one", "two"):
-        assert [d.message.payload for d in backlog_of(b, name).held.values()] == [b"%d" % n for n in range(9)]
+        assert [d.message.payload for d in backlog_of(b, name).held] == [b"%d" % n for n in range(9)]
 
 
 def test_who_is_gone_meanwhile_reads_again_when_it_is_back() -> None:
