@@ -120,24 +120,29 @@ class EdgeNode:
         Raises KeyError for an unknown device or metric, PayloadError for a value that its datatype does not hold.
         """
         source = self.source(device)
-        changed = []
+        online = self.phase is Phase.BORN and source.online
+        changed, metrics = [], []
         for name, value in values.items():
             known = source.metrics[name]
-            if value != known.value or type(value) is not type(known.value):
-                new = replace(known, value=value, is_null=value is None, timestamp=at or now, properties=None)
-                changed.append((known, new))
-        encode(Payload(metrics=[metric for _, metric in changed]))  # raises before anything is changed
-        online = self.phase is Phase.BORN and source.online
-        sent = []
-        for known, metric in changed:
-            metric.is_historical = not online or (metric.timestamp or 0) < (known.timestamp or 0)
-            if (metric.timestamp or 0) >= (known.timestamp or 0):
-                update(known, metric, now)
-            if online:
-                sent.append(metric)
-            else:
+            if value == known.value and type(value) is type(known.value):
+                continue
+            metric = replace(known, value=value, is_null=value is None, timestamp=at or now, properties=None)
+            older = (at or now) < (known.timestamp or 0)
+            metric.is_historical = older or not online
+            metrics.append(metric)
+            if not older:
+                changed.append((known, metric))
+        if not metrics:
+            return []
+        # what cannot be encoded raises here, before anything is changed
+        actions: list[Action] = [self._data(source, metrics, now)] if online else []
+        if not online:
+            encode(Payload(metrics=metrics))
+            for metric in metrics:
                 self._keep(device, metric)
-        return [self._data(source, sent, now)] if sent else []
+        for known, metric in changed:
+            update(known, metric, now)
+        return actions
 
     @property
     def backlog(self) -> int:

@@ -54,7 +54,7 @@ class HostWatch:
         self._contradict_at: int | None = None
         self._orders: dict[NodeId, _Order] = {}
         self._dead: dict[NodeId, int] = {}  # NDEATHs delivered, and when
-        self._dead_devices: dict[tuple[NodeId, str], int] = {}  # DDEATHs delivered, and the time that they have
+        self._dead_devices: dict[tuple[NodeId, str], set[int]] = {}  # DDEATHs delivered: the times that they have
 
     # The session
 
@@ -109,6 +109,8 @@ class HostWatch:
     def on_disconnected(self, seen: Disconnected) -> None:
         verdicts = self._verdicts
         self.connected = False
+        for kept in (self._orders, self._dead, self._dead_devices):
+            kept.clear()
         if self._death_at is not None:
             way = "clean" if seen.reason is not None else "with-no-disconnect-packet"
             verdicts.expect(self._death_good, f"{self.name}: left with an old time", f"{_LEAVING}-{way}")
@@ -253,10 +255,10 @@ class HostWatch:
         ahead = (seq - order.next) % SEQ_COUNT
         if ahead >= SEQ_COUNT // 2 and seq not in order.missing:
             return  # a repetition
-        if topic.device is not None:
+        if topic.device is not None and topic.type is MessageType.DDEATH:
+            self._dead_devices.setdefault((id, topic.device), set()).add(message.timestamp)
+        elif topic.device is not None and not order.missing:
             self._dead_devices.pop((id, topic.device), None)
-            if topic.type is MessageType.DDEATH:
-                self._dead_devices[id, topic.device] = message.timestamp
         if seq in order.missing:
             order.missing.discard(seq)
             if not order.missing and not order.asked:
@@ -272,13 +274,15 @@ class HostWatch:
     def on_marked(self, seen: Marked) -> None:
         """It took somebody for gone."""
         verdicts, where = self._verdicts, f"{self.name}: {seen.id}/{seen.device or ''}"
-        device_at = None if seen.device is None else self._dead_devices.pop((seen.id, seen.device), None)
-        if device_at is not None:
-            same = f"{where} offline at {seen.since}, its DDEATH says {device_at}"
-            verdicts.expect(seen.since == device_at, same, f"{_ACTION}-ddeath-devices-offline")
-            verdicts.expect(seen.stale, f"{where}: not stale", f"{_ACTION}-ddeath-devices-tags-stale")
-            return
         died = self._dead.get(seen.id)
+        times = self._dead_devices.get((seen.id, seen.device), set()) if seen.device is not None else set()
+        if seen.since in times or (times and died is None):
+            good = seen.since in times
+            why = f"{where} offline at {seen.since}, its DDEATH says {sorted(times)}"
+            verdicts.expect(good, why, f"{_ACTION}-ddeath-devices-offline")
+            verdicts.expect(seen.stale, f"{where}: not stale", f"{_ACTION}-ddeath-devices-tags-stale")
+            times.discard(seen.since)
+            return
         if died is None:
             return
         what = "node" if seen.device is None else "devices"
