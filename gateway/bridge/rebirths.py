@@ -100,12 +100,15 @@ class Asking:
             self.ask(key, now)
 
     def ask(self, key: str, now: int) -> bool:
-        """Send the request at once; False when the node is not there, or does not listen to commands."""
+        """Send the request at once; False when the node is not there, does not listen to commands, or knows none.
+
+        A library that does not know the request may lose its connection over it.
+        """
         node = self._port.node(key)
         if node is None:
             return False
         topic = f"spBv1.0/{node.group}/NCMD/{node.edge}"
-        if not self._port.listens(node, topic):
+        if not can_rebirth(node) or not self._port.listens(node, topic):
             self._rebirths.done(key)
             return False
         metric = Metric(REBIRTH, None, self._port.utc_ms(now), DataType.Boolean, True)

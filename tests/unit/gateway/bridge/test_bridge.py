@@ -84,20 +84,20 @@ def test_nothing_new_writes_nothing() -> None:
 def test_alias_only_data_after_a_restart_is_named_by_the_birth_that_was_kept_or_asked_for_once() -> None:
     plant = Bridged()
     plant.edge.subscribe(TOPIC.format("NCMD"), qos=0)
-    plant.say("NBIRTH", nbirth(0, 0, T, metric("speed", 1, 1)))
+    plant.say("NBIRTH", nbirth(0, 0, T, REBIRTH, metric("speed", 1, 1)))
     plant.pass_on(3)
     plant.restart()
     edge = connect(plant.broker, "edge", version=4, clean=True)  # goes on without a birth
     edge.subscribe(TOPIC.format("NCMD"), qos=0)
     assert late(plant.say("NDATA", data(9, time=T + 9), client=edge)) == "1"
     kept = core_of(plant.broker).nodes.sources[TOPIC.format("NBIRTH")].births
-    assert [birth.payload for birth in kept] == [nbirth(0, 0, T, metric("speed", 1, 1))]
+    assert [birth.payload for birth in kept] == [nbirth(0, 0, T, REBIRTH, metric("speed", 1, 1))]
     for number in range(10, 14):
         plant.say("NDATA", data(number, time=T + number), client=edge)
         plant.pass_on(1)
     (command,) = edge.take_all()
     assert command.topic == TOPIC.format("NCMD")
-    plant.say("NBIRTH", nbirth(0, 0, T + 20, metric("speed", 1, 1)), client=edge)
+    plant.say("NBIRTH", nbirth(0, 0, T + 20, REBIRTH, metric("speed", 1, 1)), client=edge)
     plant.pass_on(30)
     assert edge.take_all() == []
     assert late(plant.say("NDATA", data(1, time=T + 30), client=edge)) == "0"
@@ -158,7 +158,7 @@ def test_settings_reach_the_timer() -> None:
     settings.bridge_reorder_timeout, settings.bridge_rebirths_per_minute = 10_000, 60
     plant.bridge.configure(settings, plant.broker.now)
     plant.edge.subscribe(TOPIC.format("NCMD"), qos=0)
-    plant.say("NBIRTH", nbirth(0))
+    plant.say("NBIRTH", nbirth(0, 0, T, REBIRTH))
     plant.say("NDATA", payload(metric("", 1, 1), time=T + 5, seq=5))
     plant.pass_on(8)
     assert plant.edge.take_all() == []

@@ -9,9 +9,15 @@ from gateway.bridge.rebirths import Asking, can_rebirth
 from sparkplug.payload import decode
 from tests.conformance.client import Client
 from tests.plant import TOPIC, Plant, T
-from tests.spb_bytes import data, metric, nbirth, ndeath
+from tests.spb_bytes import data, metric, ndeath
+from tests.spb_bytes import nbirth as deaf_birth
 
 REBIRTH = metric("Node Control/Rebirth", 0, datatype=11)
+
+
+def nbirth(bd_seq: int, seq: int = 0, time: int = T) -> bytes:
+    """Of a node that can be asked for another."""
+    return deaf_birth(bd_seq, seq, time, REBIRTH)
 
 
 class Asked(Plant):
@@ -208,5 +214,8 @@ def test_whether_a_node_can_be_asked(more: tuple[bytes, ...], can: bool) -> None
     plant = Asked()
     plant.say("NDATA", data(1))
     assert can_rebirth(plant.node)  # nothing says that it cannot
-    plant.say("NBIRTH", nbirth(0, 0, T, *more))
+    plant.say("NBIRTH", deaf_birth(0, 0, T, *more))
     assert can_rebirth(plant.node) is can
+    plant.say("NDATA", data(3, time=T + 3))
+    plant.pass_on(10)
+    assert bool(plant.commands()) is can
