@@ -1,4 +1,4 @@
-.PHONY: help run test lint format bench docs lock clean
+.PHONY: help run test lint format bench drill docs lock clean
 SOURCES := $(shell find gateway sparkplug firmware_profiles -name '*.py' -o -name '*.typed' -o -path '*/devices/*') pyproject.toml
 # -P: the working tree must not shadow what is installed
 PYTEST := PYTHONSAFEPATH=1 .venv/bin/pytest
@@ -25,6 +25,9 @@ format: .venv/.dev  ## write the code in the one format
 
 bench: .venv/.dev .venv/.installed  ## measure against an installed mosquitto
 	PYTHONSAFEPATH=1 .venv/bin/python tests/bench
+
+drill: .venv/.dev .venv/.installed  ## ten hours without a collector, two kills and a dead link, by Sparkplug nodes
+	PYTHONSAFEPATH=1 .venv/bin/python tests/drill
 
 docs: .venv/.dev  ## write docs/settings.md from the settings table
 	PYTHONPATH=. .venv/bin/python -m gateway.cli.reference > docs/settings.md
