@@ -1,6 +1,7 @@
 """Sparkplug libraries of others as edge nodes: each a process that gives births, data and deaths, then ends.
 
-It reads a plan from its input: for ``birth`` and ``data`` a datatype and a value for each name, bytes in hex.
+It reads a plan from its input: for ``birth`` and ``data`` a datatype and a value for each name, bytes in hex;
+``rounds`` of data, each with a pause of ``pause_s`` behind it.
 """
 
 import json
@@ -49,13 +50,27 @@ def missing(peer: Peer) -> str:
     return ""
 
 
-def run(peer: Peer, port: int, plan: dict[str, Any]) -> None:
-    """Run it to its end, which must be a good one."""
+def start(peer: Peer, port: int, plan: dict[str, Any]) -> "subprocess.Popen[str]":
+    """Its process, with the plan told."""
     program = str(HERE / "clients" / peer.program)
     # its protobuf and paho, not ours
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "peers" / peer.folder), "PYTHONWARNINGS": "ignore"}
     line = [sys.executable, program, str(port)] if peer.folder else ["node", program, str(port)]
-    done = subprocess.run(
-        line, input=json.dumps(plan), capture_output=True, text=True, check=False, timeout=60, env=environment
+    process = subprocess.Popen(
+        line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(plan))
+    process.stdin.close()
+    process.stdin = None  # communicate() would flush it
+    return process
+
+
+def run(peer: Peer, port: int, plan: dict[str, Any]) -> None:
+    """Run it to its end, which must be a good one."""
+    with start(peer, port, plan) as process:
+        try:
+            said, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, said

@@ -16,11 +16,14 @@ const client = sparkplug.newClient({
   serverUrl: `mqtt://127.0.0.1:${process.argv[2]}`, username: "", password: "", groupId: "peers", edgeNode: "npm",
   clientId: "npm", publishDeath: true, version: "spBv1.0",
 });
-client.on("birth", () => {
+client.on("birth", async () => {
   client.publishNodeBirth(payload(plan.birth));
   client.publishDeviceBirth("device", payload(plan.birth));
-  client.publishNodeData(payload(plan.data));
-  client.publishDeviceData("device", payload(plan.data));
+  for (let round = 0; round < (plan.rounds ?? 1); round++) {
+    client.publishNodeData(payload(plan.data));
+    client.publishDeviceData("device", payload(plan.data));
+    await new Promise((done) => setTimeout(done, 1000 * (plan.pause_s ?? 0)));
+  }
   client.publishDeviceDeath("device", payload({}));
   client.stop();
 });

@@ -27,7 +27,9 @@ node.register(device)
 node.connect("127.0.0.1", port=port)
 while not node._connected:
     time.sleep(0.01)
-node.update(metrics(plan["data"]))
-node.update_device("device", metrics(plan["data"]))
+for _ in range(plan.get("rounds", 1)):
+    node.update(metrics(plan["data"]))
+    node.update_device("device", metrics(plan["data"]))
+    time.sleep(plan.get("pause_s", 0))
 node.deregister("device")
 node.disconnect()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from typing import Any
 
 import paho.mqtt.client as mqtt
@@ -23,14 +24,19 @@ client.will_set(topic.NDEATH, node.getDeathPayload(), 1)
 client.connect("127.0.0.1", port)
 client.loop_start()
 under = topic.construct_device_topic("device")
-for name, payload in (
-    (topic.NBIRTH, node.getBirthPayload(values(plan["birth"]))),
-    (under.DBIRTH, device.getBirthPayload(values(plan["birth"]))),
-    (topic.NDATA, node.getDataPayload(values(plan["data"]))),
-    (under.ddata, device.getDataPayload(values(plan["data"]))),
-    (under.DDEATH, device.getDeathPayload()),
-    (topic.NDEATH, node.last_death),
-):
+
+
+def publish(name: str, payload: bytes) -> None:
     client.publish(name, payload, 1).wait_for_publish(10)
+
+
+publish(topic.NBIRTH, node.getBirthPayload(values(plan["birth"])))
+publish(under.DBIRTH, device.getBirthPayload(values(plan["birth"])))
+for _ in range(plan.get("rounds", 1)):
+    publish(topic.NDATA, node.getDataPayload(values(plan["data"])))
+    publish(under.ddata, device.getDataPayload(values(plan["data"])))
+    time.sleep(plan.get("pause_s", 0))
+publish(under.DDEATH, device.getDeathPayload())
+publish(topic.NDEATH, node.last_death)
 client.disconnect()
 client.loop_stop()
