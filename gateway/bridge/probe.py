@@ -15,7 +15,7 @@ from gateway.bridge.outage import Outage, Window, account
 from gateway.bridge.sightings import DATA, Closed, Connected, Message, Refused, Sighting
 
 STEPS: Final = ("acknowledge", "outage", "half_open", "reboot", "overflow")
-RISING: Final = 4  # values in a row that make a counter
+RISING: Final = 5  # values in a row that make a counter
 UNACKED: Final = 3  # messages that must wait for their PUBACK before the link is cut
 
 
@@ -195,7 +195,12 @@ class Probe:
         return message.integers.get(self.findings.counter or "", ())
 
     def _settled(self, start: int) -> Generator[None, None, None]:
-        """Until no late message has come for a while: what is live goes on for ever."""
+        """Until no late message has come for a while: what is live goes on for ever.
+
+        It has begun to speak by then: a device may take its time after it has connected.
+        """
+        link = len(self._connections)
+        yield from self._until(lambda: any(one.connection >= link for one in self._data(start)), self._plan.samples_ms)
         known = [count for message in self._messages[:start] for count in self._counts(message)]
         lowest = min(known, default=0)  # below it a device counts anew
         highest, seen = lowest, start
@@ -238,7 +243,10 @@ class Probe:
         self._do("cut")
         if not (yield from self._back()):
             return
-        start, plan = len(self._messages), self._plan
+        plan, link = self._plan, len(self._connections)
+        yield from self._until(lambda: any(one.connection >= link for one in self._data()), plan.samples_ms)
+        yield from self._sleep(plan.settle_ms)  # what it had stored comes in a rush, and says nothing of the interval
+        start = len(self._messages)
 
         def enough() -> bool:
             data = self._data(start)
@@ -295,8 +303,14 @@ class Probe:
                 if message.connection >= link and message.digest in waiting
             ]
 
-        quiet = max(plan.settle_ms, 3 * findings.interval_ms)
-        yield from self._until(lambda: len({message.digest for message in came()}) == len(set(waiting)), quiet)
+        def over() -> bool:
+            """All came, or for a while only what is new."""
+            if len({message.digest for message in came()}) == len(set(waiting)):
+                return True
+            fresh = [one.at for one in self._data(again) if one.connection >= link and one.digest not in waiting]
+            return bool(fresh) and self._now - fresh[0] >= max(plan.settle_ms, 3 * findings.interval_ms)
+
+        yield from self._until(over, plan.samples_ms)
         found = came()
         findings.unacked = len(set(waiting))
         findings.resent = len({message.digest for message in found})

@@ -19,6 +19,7 @@ from gateway.cli.options import ConfigOption, DataDirOption, settings_from
 from gateway.cli.status import JsonOption
 from gateway.cli.terminal import shown
 from gateway.profiles import Profile
+from gateway.settings import Settings
 
 POLL_S = 1.0
 
@@ -30,8 +31,8 @@ def ladder(
     as_json: JsonOption = False,
 ) -> None:
     """Show which step of the ladder holds for each node, why, what may still be lost and what to set on it."""
-    path, known = _sources(config, data_dir)
-    rows = [_row(facts, known) for facts in _facts(path, node)]
+    settings, known = _sources(config, data_dir)
+    rows = [_row(facts, known, settings.bridge_host_id) for facts in _facts(settings.control_socket, node)]
     if as_json:
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
@@ -62,7 +63,8 @@ def upgrade(
 
     Exit code 0: data comes at QoS 1. 1: it does not, or it must be set by hand.
     """
-    path, known = _sources(config, data_dir)
+    settings, known = _sources(config, data_dir)
+    path = settings.control_socket
     (before,) = _facts(path, node)
     advice = _upgrade(standing(known.values(), before)[1])
     if advice is None or advice.ncmd is None:
@@ -90,12 +92,12 @@ def upgrade(
     typer.echo(f"{node}: whether it sends again, only a probe tells: forebay sparkplug probe {node}")
 
 
-def _sources(config: Path | None, data_dir: str | None) -> tuple[Path, dict[str, Profile]]:
+def _sources(config: Path | None, data_dir: str | None) -> tuple[Settings, dict[str, Profile]]:
     settings = settings_from(config, data_dir)
     known, faults = profiles.load(settings.data_dir / "profiles")
     for fault in faults:
         typer.echo(f"forebay: {fault}: set aside", err=True)
-    return settings.control_socket, known
+    return settings, known
 
 
 def _facts(path: Path, node: str) -> list[NodeFacts]:
@@ -112,8 +114,8 @@ def _upgrade(stands: Standing) -> Advice | None:
     return next((one for one in stands.advice if one.upgrade), None)
 
 
-def _row(facts: NodeFacts, known: dict[str, Profile]) -> dict[str, Any]:
-    name, stands = standing(known.values(), facts)
+def _row(facts: NodeFacts, known: dict[str, Profile], host_id: str) -> dict[str, Any]:
+    name, stands = standing(known.values(), facts, host_id)
     values = dataclasses.asdict(stands)
     values["step"] = stands.step.value
     for advice in values["advice"]:

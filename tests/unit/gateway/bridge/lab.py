@@ -34,6 +34,7 @@ class Policy:
     counts_while_away: bool = True
     resets: bool = False  # counts from 1 after a restart
     original_time: bool = True
+    speaks_in_ms: int = 0  # after it has connected
     boots_in_ms: int = 1_000  # it makes nothing meanwhile
     notices: bool = True
     keep_alive_s: int = 2
@@ -61,6 +62,7 @@ class Device:
         self.count = 100
         self.seq = 0
         self.retry_at = 0
+        self.speaks_at = -1
         self.made_at = 0
         self.queue: list[Made] = []
         self.unacked: list[Made] = []
@@ -70,14 +72,17 @@ class Device:
         policy = self.policy
         if self.dead_since >= 0 and policy.notices and now - self.dead_since >= 1500 * policy.keep_alive_s:
             self._lost(now)
-        if not self.up and policy.comes_back and now >= self.retry_at:
+        if self.speaks_at >= 0:
+            if now >= self.speaks_at:
+                self._speak(now)
+        elif not self.up and policy.comes_back and now >= self.retry_at:
             self._retry(now)
         if self.up and self.dead_since < 0:
             for number in range(policy.others):
                 self.seen.append(
                     Message(
                         now, self.connection, "DDATA", f"d{number}", policy.qos, False, f"{number} {now}".encode(),
-                        integers={f"d{number}/Level": (now % 7,)},
+                        integers={f"d{number}/Level": (now % 9 + number,)},
                     )
                 )  # fmt: skip
         if now - self.made_at >= policy.interval_ms:
@@ -119,8 +124,14 @@ class Device:
             self.seen.append(Refused(now))
             return
         self.connection += 1
-        self.up = True
         self._connected(now)
+        self.speaks_at = now + self.policy.speaks_in_ms
+        if not self.policy.speaks_in_ms:
+            self._speak(now)
+
+    def _speak(self, now: int) -> None:
+        self.speaks_at = -1
+        self.up = True
         again = self.unacked if self.policy.resends else []
         waiting, self.queue, self.unacked = self.queue, [], []
         if not self.policy.before_birth:

@@ -21,6 +21,7 @@ def judged(lab: Lab) -> Judged:
     [
         (Policy(), "qos1_ram", "high"),
         (Policy(dup=False, before_birth=True, seq_given="enqueue"), "qos1_ram", "high"),
+        (Policy(speaks_in_ms=4_000), "qos1_ram", "high"),  # longer than it takes for a replay to be over
         (Policy(queue="disk"), "qos1_persistent", "high"),
         (Policy(queue="disk", resets=True), "qos1_persistent", "high"),
         (Policy(queue="disk", boots_in_ms=20_000), "qos1_persistent", "high"),

@@ -1,11 +1,12 @@
 """Which profile stands for a node, and which probe counts."""
 
+import dataclasses
 from typing import Any
 
 from gateway.bridge.facts import NodeFacts
 from gateway.bridge.ladder import Probed, Step
 from gateway.bridge.standing import known, standing
-from gateway.profiles import Profile, parse
+from gateway.profiles import Native, Profile, parse
 
 
 def profile(name: str, match: dict[str, Any], method: str = "documentation", verdict: str = "unknown") -> Profile:
@@ -44,3 +45,9 @@ def test_a_probe_of_another_node_does_not_count() -> None:
     other = profile("plant-lathe", {"topic": ["plant/lathe"], "make": ["acme"]}, "probe", "qos1_ram")
     assert known([other], FACTS) == (other, None)
     assert standing([other], FACTS)[1].step is Step.INGEST
+
+
+def test_the_gateways_own_host_id_goes_into_the_advice() -> None:
+    stores = dataclasses.replace(FAMILY, native=Native(available=True, trigger=("primary_host",), how="Switch it on."))
+    advice = standing([stores], FACTS, "gateway-1")[1].advice
+    assert "Switch it on. The gateway's id is gateway-1." in [one.text for one in advice]
