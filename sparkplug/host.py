@@ -102,8 +102,6 @@ class Host:
                 return []
             view = self.nodes.get(found.id)
             if view is None:
-                if found.type is MessageType.NDEATH:
-                    return []  # the will of a node that was never heard of
                 if len(self.nodes) >= self._nodes_max:
                     return [Refused(topic, f"more than {self._nodes_max} nodes")]
                 view = self.nodes[found.id] = NodeView(found.id, self._reorder_ms)

@@ -129,8 +129,8 @@ class NodeView:
         """Why this birth is not believed; an unheard-of one that comes after a request for a rebirth is."""
         if seq >= SEQ_COUNT:
             return f"seq {seq} is out of range"
-        if self.node.online:
-            return "an older birth than the one in force" if at < self._birth_at else None
+        if self.node.online and at < self._birth_at:
+            return "an older birth than the one in force"
         if digest == self._birth_digest:
             reason = "a repetition of the last birth"
         elif at < self._birth_at:

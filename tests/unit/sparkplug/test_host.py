@@ -146,6 +146,15 @@ def test_data_of_a_node_that_was_never_born_takes_a_rebirth() -> None:
     assert len(late) == 1
 
 
+def test_a_death_is_remembered_of_a_node_that_was_never_born_too() -> None:
+    one = host()
+    assert get(one, ndeath(3)) == []
+    (refused,) = get(one, nbirth(bd_seq=3))
+    assert isinstance(refused, Refused)
+    get(one, nbirth(bd_seq=4))
+    assert one.nodes[ID].online
+
+
 def test_a_retained_birth_is_not_believed() -> None:
     one = host()
     (refused,) = get(one, nbirth(), retained=True)
@@ -157,7 +166,7 @@ def test_a_retained_birth_is_not_believed() -> None:
 
 def test_more_nodes_than_allowed_are_refused() -> None:
     one = host(nodes_max=1)
-    get(one, ndeath(id=NodeId("g", "unheard")), nbirth())
+    get(one, nbirth())
     (refused,) = get(one, nbirth(id=NodeId("g", "e2")))
     assert isinstance(refused, Refused)
     assert list(one.nodes) == [ID]

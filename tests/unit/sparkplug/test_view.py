@@ -283,6 +283,12 @@ def test_a_birth_that_its_death_overtook_is_not_believed() -> None:
     assert seen.view.online
 
 
+def test_a_birth_that_its_death_overtook_does_not_replace_the_next() -> None:
+    seen = Seen(nbirth(T0, bd_seq=0), ndeath(0), ndeath(1), nbirth(T0 + 10, bd_seq=2))
+    assert "bdSeq 1" in refused(seen.get(nbirth(T0 + 10, bd_seq=1)))
+    assert seen.view.bd_seq == 2
+
+
 def test_the_birth_of_a_dead_session_does_not_come_back() -> None:
     seen = Seen(nbirth(T0, bd_seq=3), ndeath(3))
     seen.view.asked = True
