@@ -4,13 +4,19 @@ import json
 from time import perf_counter_ns
 from typing import Final
 
+from gateway.core.limits import Limits
+from gateway.core.nodes import BORN
+from gateway.mqtt.encode import encode_publish
+from gateway.mqtt.packets import V311
 from sparkplug.actions import Data
 from sparkplug.datatypes import DataType
 from sparkplug.host import Host
 from sparkplug.model import Metric, Payload
 from sparkplug.payload import decode, encode
 from sparkplug.scan import Scan
+from tests.bench.core_rig import Rig
 from tests.bench.micro_codec import call_ns
+from tests.bench.micro_core import packets
 
 METRICS = 30
 SCAN: Final = "Sparkplug: scan NDATA of 30 metrics"
@@ -58,6 +64,41 @@ def host_ns() -> float:
     return best / len(frames)
 
 
+def ingest_ns(qos: int, bridge: bool) -> float:
+    """Best time per NDATA of 30 metrics into the log of a collector that is away, its part of the commit included."""
+    limits = Limits()
+    limits.bridge = bridge
+    limits.receive_maximum = 65535
+    r = Rig(limits)
+    r.subscriber("taker", "spBv1.0/#", 1, True)
+    r.leave("taker")
+    r.commit()
+    r.connect("edge", False)
+    r.feed("edge", encode_publish(V311, b"spBv1.0/g/NBIRTH/n", encode(birth()), 0, False, False, 0, b""))
+    r.commit()
+    best = 1e18
+    for turn in range(15):
+        frames = []
+        for number in range(1, 257):  # goes on in its sequence and its time: nothing is a gap or a repetition
+            said = payload(False)
+            said.seq = number % 256
+            said.timestamp = 1_700_000_000_123 + 256 * turn + number
+            body = encode(said, with_datatypes=False)
+            packet_id = number if qos else 0
+            frames.append(encode_publish(V311, b"spBv1.0/g/NDATA/n", body, qos, False, False, packet_id, b""))
+        waiting = packets(r, "edge", b"".join(frames))
+        start = perf_counter_ns()
+        for packet in waiting:
+            r.router.on_packet(r.clients["edge"], packet, r.now)
+        batch = r.router.take_batch(r.now)
+        best = min(best, perf_counter_ns() - start)
+        assert batch is not None and len(batch.records) > 256 * len(body)
+        assert not bridge or [event.kind for event in r.router.bridge.take_events()] == [BORN][turn:]
+        r.router.on_committed(batch.number, r.now)
+        r.take()
+    return best / 256
+
+
 def birth() -> Payload:
     found = payload(True)
     found.seq = 0
@@ -72,6 +113,9 @@ def rows() -> list[tuple[str, float]]:
     by_alias, birth = encode(aliased, with_datatypes=False), encode(named)
     scan = Scan()
     return [
+        ("Sparkplug: NDATA, QoS 1, kept as any message (bridge off)", ingest_ns(1, False)),
+        ("Sparkplug: NDATA, QoS 1, ingested", ingest_ns(1, True)),
+        ("Sparkplug: NDATA, QoS 0 raised to 1, ingested", ingest_ns(0, True)),
         (SCAN, call_ns(lambda: scan.read(by_alias, False))),
         ("Sparkplug: decode NDATA of 30 metrics by alias", call_ns(lambda: decode(by_alias, types=types))),
         ("Sparkplug: decode birth of 30 metrics", call_ns(lambda: decode(birth))),
