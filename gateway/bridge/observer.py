@@ -30,13 +30,17 @@ Counts = dict[str, dict[str, list[int]]]  # device ("" = the node) -> message ty
 
 @final
 class Observed:
-    """One node. ``away``: since when nothing of it is kept, and why; None while it is there or left on purpose."""
+    """One node. ``away``: since when nothing of it is kept, and why; None while it is there or left on purpose.
+
+    ``gap``: from when to when, and how many are missing that may still come.
+    """
 
     def __init__(self, key: str) -> None:
         self.facts = NodeFacts(key)
         self.client: Client | None = None
         self.connected = False
         self.away: tuple[int, str] | None = None
+        self.gap: tuple[int, int, int] | None = None
         self.client_ids: set[str] = set()
         # what was counted before this start
         self.counts: Counts = {}
@@ -45,7 +49,10 @@ class Observed:
         self.total = -1  # messages when it was stored last
 
     def as_row(self) -> bytes:
-        row = {"facts": self.facts.as_dict(), "counts": self.counts, "connected": self.connected, "away": self.away}
+        row = {
+            "facts": self.facts.as_dict(), "counts": self.counts, "connected": self.connected, "away": self.away,
+            "gap": self.gap,
+        }  # fmt: skip
         return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -72,6 +79,10 @@ class Observer:
                 row = json.loads(data)
                 found.facts = NodeFacts.from_dict(row["facts"])
                 found.away = None if row["away"] is None else (int(row["away"][0]), str(row["away"][1]))
+                if row.get("gap") is not None:  # nothing fills it any more
+                    start, end, missing = (int(each) for each in row["gap"])
+                    _lost_in(found.facts, start, end, missing)
+                    self.changed.add(found.facts.node)
                 if row["connected"] and alive_ms:
                     found.away = (max(0, alive_ms - RESTART_MARGIN_MS), "restart")
                     self.changed.add(found.facts.node)
@@ -158,11 +169,17 @@ class Observer:
             seen.away = (event.heard or event.at, "connection")
         self.changed.add(event.node.key)
 
+    def gap(self, node: Node, span: tuple[int, int, int] | None) -> None:
+        """A gap that may still be filled, and (None) was; it is on disk, since a crash would leave it open."""
+        seen = self.of(node.key)
+        if (seen.gap is None) is not (span is None):  # one that grows is not written again and again
+            self.changed.add(node.key)
+        seen.gap = span
+
     def hole(self, node: Node, from_ms: int, to_ms: int, missing: int) -> None:
         """A gap in the sequence stayed open: ``missing`` messages, or more by a multiple of 256."""
-        facts = self.of(node.key).facts
-        facts.seq_gaps += 1
-        facts.lost(LossWindow(from_ms, to_ms, "seq_gap", missing))
+        _lost_in(self.of(node.key).facts, from_ms, to_ms, missing)
+        self.gap(node, None)
         self.changed.add(node.key)
 
     def asked(self, key: str) -> None:
@@ -187,7 +204,7 @@ class Observer:
         """What is to be stored of a node, as of now."""
         seen = self.refresh(node)
         stored = Observed(node.key)
-        stored.facts, stored.connected, stored.away = seen.facts, seen.connected, seen.away
+        stored.facts, stored.connected, stored.away, stored.gap = seen.facts, seen.connected, seen.away, seen.gap
         for device, kind, counts in _counted(seen, node.sources):
             stored.counts.setdefault(device, {})[kind] = counts
         seen.total = _total(node)
@@ -220,6 +237,11 @@ class Observer:
             "loss_open": away,
             "devices": devices,
         }
+
+
+def _lost_in(facts: NodeFacts, from_ms: int, to_ms: int, missing: int) -> None:
+    facts.seq_gaps += 1
+    facts.lost(LossWindow(from_ms, to_ms, "seq_gap", missing))
 
 
 def _counted(seen: Observed, sources: Iterable[Source]) -> list[tuple[str, str, list[int]]]:

@@ -61,8 +61,10 @@ class Asking:
                 self._holes[key] = hole
             hole.to_ms = event.at
             hole.missing += (event.b - event.a) % 256
+            self._observer.gap(event.node, (hole.from_ms, hole.to_ms, hole.missing))
         elif kind == FILLED:
             self._holes.pop(key, None)
+            self._observer.gap(event.node, None)
         elif kind == EARLY:
             self._early[key] = now + self.reorder_ms
         elif kind in (BORN, DIED, LEFT):

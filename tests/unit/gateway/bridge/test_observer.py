@@ -253,6 +253,34 @@ def test_a_hole_is_a_window_with_a_number() -> None:
     assert found["loss_windows"] == [{"from_ms": 5, "to_ms": 9, "why": "seq_gap", "messages": 3}]
 
 
+def test_a_gap_that_may_be_filled_is_a_window_when_the_gateway_is_killed_before() -> None:
+    plant = Watched()
+    plant.say("NBIRTH", nbirth(0))
+    plant.tell()
+    plant.observer.gap(plant.node, (5, 9, 3))
+    plant.restart()
+    found = plant.tell()
+    assert found["seq_gaps"] == 1
+    assert found["loss_windows"] == [{"from_ms": 5, "to_ms": 9, "why": "seq_gap", "messages": 3}]
+    plant.observer.changed.add("g/e")
+    plant.restart()
+    assert plant.tell()["seq_gaps"] == 1
+
+
+def test_a_gap_that_was_filled_or_is_told_is_none_after_a_kill() -> None:
+    plant = Watched()
+    plant.say("NBIRTH", nbirth(0))
+    plant.tell()
+    plant.observer.gap(plant.node, (5, 9, 3))
+    plant.observer.gap(plant.node, None)
+    plant.restart()
+    assert plant.tell()["seq_gaps"] == 0
+    plant.observer.gap(plant.node, (5, 9, 3))
+    plant.observer.hole(plant.node, 5, 9, 2)
+    plant.restart()
+    assert plant.tell()["seq_gaps"] == 1
+
+
 def test_rebirths_asked_and_answered() -> None:
     plant = Watched()
     plant.say("NBIRTH", nbirth(0))

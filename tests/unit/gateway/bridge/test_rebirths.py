@@ -78,12 +78,23 @@ def test_a_hole_that_stays_is_recorded_and_asked_for_once() -> None:
 def test_a_hole_that_is_filled_in_time_is_none() -> None:
     plant = Asked()
     plant.say("NBIRTH", nbirth(0))
+    plant.pass_on()
+    plant.observer.changed.clear()
     plant.say("NDATA", data(2, time=T + 2))
+    plant.say("NDATA", data(4, time=T + 4))
     plant.pass_on(1)
+    gap = plant.observer.of("g/e").gap
+    assert gap is not None
+    assert gap[2] == 2
+    assert plant.observer.changed == {"g/e"}
+    plant.observer.changed.clear()
     plant.say("NDATA", data(1, time=T + 1))
+    plant.say("NDATA", data(3, time=T + 3))
     plant.pass_on(10)
     assert plant.commands() == 0
     assert plant.facts()["loss_windows"] == []
+    assert plant.observer.of("g/e").gap is None
+    assert plant.observer.changed == {"g/e"}
 
 
 def test_of_a_hole_that_is_filled_in_part_the_rest_is_recorded() -> None:
