@@ -26,6 +26,7 @@ from tests.harness import REPO, Broker, gateway_root
 HOUR_MS: Final = 3_600_000
 WAIT_S: Final = 120.0
 RUN_S: Final = 0.05  # between two looks
+QUIET_S, LONG_QUIET_S = 1.0, 10.0  # until nothing more is expected
 DOWN_S: Final = 0.2  # between two rounds while the gateway starts
 BURST: Final = 10  # rebirths that the gateway asks for at once
 PER_MINUTE: Final = 60
@@ -72,9 +73,6 @@ class Collecting:
     def count(self) -> int:
         return self.file.stat().st_size // RECORD.size
 
-    def running(self) -> bool:
-        return self._process.poll() is None
-
     def stop(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
@@ -95,6 +93,7 @@ class Drill:
     """One run. ``told`` has all there is to judge by, ``figures`` what is worth knowing besides."""
 
     def __init__(self, plan: Plan, folder: Path, say: Callable[[str], None]) -> None:
+        assert plan.nodes >= 3
         self.plan, self.folder = plan, folder
         self.say = say
         self.figures: dict[str, float] = {}
@@ -149,7 +148,7 @@ class Drill:
         await self._go_on(0.45)
         await self._half_open(self._nodes[1])
         await self._go_on(0.65)
-        await self._kill()
+        await self._kill(self._nodes[2])
         await self._go_on(0.8)
         await self._lose_on_the_way(self._nodes)
         await self._go_on(1.0)
@@ -161,8 +160,7 @@ class Drill:
         back = self._collecting("away")
         await self._come_to_an_end()
         ingested = await self._settled(there)
-        await self._until(lambda: back.count >= ingested or not back.running(), "the collector to have all")
-        await self._settled(back)
+        await self._settled(back, ingested)
         facts = {row["node"]: row for row in await self._ask("sparkplug_nodes")}
         for one in (there, back):
             one.stop()
@@ -194,8 +192,15 @@ class Drill:
         self._due = max(self._due + self.plan.pace_s, time.monotonic())
         await asyncio.sleep(self._due - time.monotonic())
 
-    async def _kill(self) -> None:
-        """kill -9 in the middle of a burst; the nodes go on while it is away."""
+    async def _kill(self, losing: Node | None = None) -> None:
+        """kill -9 in the middle of a burst; the nodes go on while it is away.
+
+        ``losing``: right before, messages of it go missing, and the gateway still waits for them when it is killed.
+        """
+        if losing is not None:
+            losing.skip = 2
+            while losing.skip or not (await self._facts(losing))["missing"]:
+                await self._step()
         for _ in range(3):
             self._round += 1
             now = self.started_ms + int(self._round * self.plan.interval_s * 1000)
@@ -249,14 +254,14 @@ class Drill:
     def _all_born(self) -> bool:
         return all(node.born for node in self._nodes)
 
-    async def _settled(self, there: Collecting) -> int:
-        """The collector that is there has all that is under way; how much that is."""
+    async def _settled(self, one: Collecting, wanted: int = 0) -> int:
+        """Nothing more comes to it, which takes longer to believe before it has what is wanted; how much it has."""
         count, since = -1, time.monotonic()
-        while time.monotonic() < since + 1:
-            if there.count != count:
-                count, since = there.count, time.monotonic()
+        while time.monotonic() < since + (QUIET_S if one.count >= wanted else LONG_QUIET_S):
+            if one.count != count:
+                count, since = one.count, time.monotonic()
             await asyncio.sleep(RUN_S)
-        return len(first(await asyncio.to_thread(read, there.file)))
+        return len(first(await asyncio.to_thread(read, one.file)))
 
     async def _until(self, true: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + WAIT_S

@@ -12,7 +12,7 @@ from sparkplug.model import Metric, Value
 from sparkplug.node import EdgeNode, Phase
 from sparkplug.topic import NodeId
 from tests import wire_format as mqtt
-from tests.drill.record import HISTORICAL, SKIPPED, Sent, Session, digest
+from tests.drill.record import HISTORICAL, NBIRTH, SKIPPED, Sent, Session, digest
 
 GROUP: Final = "Drill"
 KINDS: Final = (DataType.Int64, DataType.Double, DataType.Int32, DataType.Boolean, DataType.String)
@@ -192,7 +192,7 @@ class Node:
     def _publish(self, message: Publish, flags: int) -> None:
         skipped = self.skip > 0 and "DATA/" in message.topic
         self.skip -= skipped
-        flags |= SKIPPED if skipped else 0
+        flags |= (SKIPPED if skipped else 0) | (NBIRTH if "/NBIRTH/" in message.topic else 0)
         self.sent.sessions[-1].add(digest(message.topic, message.payload), utc_ms(), flags)
         if not skipped:
             self._write(mqtt.publish(message.topic, message.payload, message.qos, message.retain, pid=1))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, final
 
 RECORD: Final = struct.Struct("<QqQqB")  # as Delivered
-HISTORICAL, SKIPPED = 1, 2
+HISTORICAL, SKIPPED, NBIRTH = 1, 2, 4
 
 
 def digest(topic: str, payload: bytes) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.drill.record import HISTORICAL, LATE, SKIPPED, Delivered, Sent, Session
+from tests.drill.record import HISTORICAL, LATE, NBIRTH, SKIPPED, Delivered, Sent, Session
 from tests.drill.verdict import Told, accounts, judge
 
 T = 1_700_000_000_000
@@ -39,10 +39,10 @@ def told() -> Told:
     """A gap of two in the first session, which a kill ends with two on their way; the second one's link goes dead."""
     sent = Sent("g/e")
     sent.sessions = [
-        session(1, 0, [0, 0, SKIPPED, SKIPPED, 0, 0, 0, 0]),
-        session(2, 1, [0, HISTORICAL, 0, 0]),
+        session(1, 0, [NBIRTH, 0, SKIPPED, SKIPPED, 0, NBIRTH, 0, 0]),
+        session(2, 1, [NBIRTH, HISTORICAL, 0, 0]),
         session(3, 1, []),
-        session(4, 1, [0, 0], goodbye=True),
+        session(4, 1, [NBIRTH, 0], goodbye=True),
     ]
     sent.asked = {0: [5.0]}
     came = got(100, 101, 104, 105, 199, 200, 201, 202, 299, 400, 401, late=(201,))
@@ -87,6 +87,12 @@ def asked(told: Told, *times: float) -> Told:
     return told._replace(facts={"g/e": {**told.facts["g/e"], **count}})
 
 
+def flagged(told: Told, session: int, index: int, flags: int) -> Told:
+    """Another kind of message."""
+    told.sent[0].sessions[session].flags[index] = flags
+    return told
+
+
 def again(told: Told) -> Told:
     one = told.away[3]
     return told._replace(away=[*told.away, one._replace(id=99)], there=[*told.there, one._replace(id=99)])
@@ -120,6 +126,9 @@ def again(told: Told) -> Told:
         (lambda told: asked(told), "a rebirth"),
         (lambda told: asked(told, 5.0, 9.0), "a rebirth"),
         (lambda told: told._replace(rebirths_burst=-3), "a rebirth"),
+        (lambda told: flagged(told, 0, 5, 0), "a rebirth"),
+        (lambda told: flagged(told, 3, 1, NBIRTH), "a rebirth"),
+        (lambda told: flagged(told, 0, 1, NBIRTH), "a rebirth"),
     ],
 )
 def test_each_fault_is_found(change: Callable[[Told], Told], line: str) -> None:
