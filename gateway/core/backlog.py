@@ -135,7 +135,7 @@ def release(core: Core, b: Backlog, segment: Segment, n: int, size: i64, now: i6
     segment.pending -= n
     if segment.pending == 0:
         settle_segment(core, segment, now)
-    core.dirty_backlog(b)
+    core.moved_on(b, now)
     core.lazy(now)
 
 

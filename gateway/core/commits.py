@@ -260,6 +260,8 @@ def draw(core: Core, open: Commit) -> None:
 
 def rows(core: Core, open: Commit, now: i64) -> None:
     """Fix what the commit says of sessions and counters as they are now."""
+    if core.moved:
+        moved(core, open, now)
     for s in open.dirty_sessions:
         s.dirty = False
         if s.durable and s.sid in core.by_sid:
@@ -277,6 +279,31 @@ def rows(core: Core, open: Commit, now: i64) -> None:
         changed = core.ledger.take_drops()
     # a memory session's own die with it: its sid may be given anew after a crash
     open.counters = [row for row in changed if row[0] == 0 or stored(core, row[0])]
+
+
+def moved(core: Core, open: Commit, now: i64) -> None:
+    """Queues that were read on: with each commit their rows would cost more than its messages when many read along.
+
+    Drops are counted in the commit that says what was dropped.
+    """
+    due = core.moved_at + core.limits.lazy_commit_ms
+    if now < due and not core.stopping and not core.ledger.has_drops():
+        if not core.commit.lazy_at or core.commit.lazy_at > due:
+            core.commit.lazy_at = due
+            core.wake(due)
+        return
+    for b in core.moved:
+        s = b.session
+        if b.ended:
+            continue
+        if s is None or s.backlog is not b:
+            if not b.dirty:
+                b.dirty = True
+                open.dirty_backlogs.append(b)
+        elif not s.dirty:
+            s.dirty = True
+            open.dirty_sessions.append(s)
+    core.moved = {}
 
 
 def stored(core: Core, sid: int) -> bool:

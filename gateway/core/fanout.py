@@ -134,6 +134,7 @@ def held_up(s: Session) -> bool:
 def one_kept(core: Core, t: Target, m: Message) -> None:
     """A copy in the log for this target alone."""
     copy = Message(m.topic, m.payload, m.qos, m.retain, m.props, m.deadline)
+    copy.single = True
     targets = [t]
     enter(core, copy, targets, pack_targets(targets))
     b = t.backlog

@@ -25,7 +25,7 @@ class History:
 
     def target(self, m: Message, sid: int) -> StoredTarget | None:
         """How the message goes to the session, None = not at all."""
-        if m.seq >= self.end:
+        if m.seq >= self.end or m.single or m.qos == 0:
             return None
         topic = m.topic.decode()
         qos = 0

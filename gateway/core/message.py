@@ -75,6 +75,7 @@ class Message(PendingAck):
         self.props = props  # encoded, forwardable, without length
         self.deadline = deadline
         self.size: i64 = len(topic) + len(payload) + len(props)  # bytes, what counts against the limits of queues
+        self.single: bool = False  # a copy in the log for one session alone
         self.seq: i64 = 0
         self.segment: Segment | None = None  # set when it goes to the store
         # what it still needs before that

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 RETAIN: Final = 4
 DEADLINE: Final = 8
 INGESTED: Final = 16
+SINGLE: Final = 32
 
 TARGET_RAP: Final = 4  # deliver with the retain flag of the message
 TARGET_IDS: Final = 8  # subscription identifiers follow
@@ -135,7 +136,7 @@ def unpack_targets(key: bytes) -> list[StoredTarget]:
 
 def pack_message(m: Message) -> bytes:
     """``flags, [deadline], [received, tail], topic, props, payload``: a record, a retained message, part of a will."""
-    flags: i64 = m.qos | (RETAIN if m.retain else 0) | (DEADLINE if m.deadline else 0)
+    flags: i64 = m.qos | (RETAIN if m.retain else 0) | (DEADLINE if m.deadline else 0) | (SINGLE if m.single else 0)
     if m.received:
         flags |= INGESTED
     head = bytes((flags,))
@@ -166,6 +167,7 @@ def read_message(r: Reader) -> Message:
     m = Message(topic, payload, flags & 3, flags & RETAIN != 0, props, deadline)
     m.received = received
     m.tail = tail
+    m.single = flags & SINGLE != 0
     return m
 
 

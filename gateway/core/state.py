@@ -190,6 +190,8 @@ class Core:
         self.next_segment: int = 1
         self.hold: Fifo[Message] = Fifo()  # delivered, their inserts held back; in order of their ends
         self.hold_bytes: i64 = 0
+        self.moved: dict[Backlog, bool] = {}  # something was settled there that no commit has written yet
+        self.moved_at: i64 = 0  # gateway ms since when
         self.durable_commit: int = 0
         self.segments: dict[int, Segment] = {}  # committed, not settled
         self.newest: Segment | None = None  # the last that was committed
@@ -318,6 +320,12 @@ class Core:
         elif not b.dirty:
             b.dirty = True
             self.commit.dirty_backlogs.append(b)
+
+    def moved_on(self, b: Backlog, now: i64) -> None:
+        """Something was settled: its row can wait, a crash before that costs a repetition."""
+        if not self.moved:
+            self.moved_at = now
+        self.moved[b] = True
 
     def will_row(self, client_id: str, packed: bytes | None) -> None:
         """A stored will; removing one that was never stored writes nothing."""

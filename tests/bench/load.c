@@ -7,7 +7,8 @@
  * All frames of a run have one size, so QoS 0 at full speed is counted by bytes. window: QoS 1 publishes in flight for
  * each publisher. ahead: messages sent and not yet received by the slowest fast collector, so that no broker is driven
  * into dropping; at the end every message must have arrived and every publish must be acknowledged. With rate the load
- * is paced: it spins, and latencies count from the time a message was due.
+ * is paced: it spins (calm: it looks each millisecond), and latencies count from the time a message was due. With order
+ * each publisher counts its messages, and every one must reach the collectors, once and in order.
  */
 #include "wire.h"
 #include <sys/epoll.h>
@@ -20,6 +21,7 @@ struct peer {
     unsigned char *block;             /* publisher: its frames, each with a packet id of its own */
     uint64_t planned, sent, bytes;    /* frames to send, bytes sent, bytes received */
     unsigned char *part;              /* collector: the frame that is not whole yet */
+    uint64_t *next;                   /* collector, with order: the next message of each publisher */
     unsigned char *acks;
     size_t acks_at, acks_end;
     struct { double due; size_t end; } mark[MARKS]; /* slow collector: acks up to end leave when due; a ring */
@@ -30,7 +32,8 @@ static unsigned char buffer[READ];
 static struct latencies delivery, puback;
 static size_t frame, id_at, block_frames;
 static double port, pid, qos = 1, publishers, collectors, slow, away, persistent, resume, payload = 64, window = 20;
-static double sparkplug, ahead = 800, rate, warm_ms = 300, run_ms = 1000, messages, slow_ms = 100, connections, subscriptions;
+static double sparkplug, order, first_number, calm, ahead = 800, rate, warm_ms = 300, run_ms = 1000, messages;
+static double slow_ms = 100, connections, subscriptions;
 static const char *name = "load";
 static double begin, t0, t1;
 
@@ -65,9 +68,12 @@ static uint64_t share_of(struct peer *peer, double t, uint64_t done, uint64_t to
 
 static void feed(struct peer *peer, double t, uint64_t done, uint64_t *total, int stopping) {
     uint64_t share = stopping ? 0 : share_of(peer, t, done, *total);
-    for (uint64_t i = 0; rate && i < share; i++) {
-        double due = due_at(peer, peer->planned + i);
-        memcpy(peer->block + (peer->planned + i) % block_frames * frame + frame - (size_t)payload, &due, sizeof due);
+    for (uint64_t i = 0; (rate || order) && i < share; i++) {
+        uint64_t index = peer->planned + i;
+        unsigned char *stamp = peer->block + index % block_frames * frame + frame - (size_t)payload;
+        double due = rate ? due_at(peer, index) : 0;
+        memcpy(stamp, &due, sizeof due);
+        if (order) memcpy(stamp + sizeof due, &index, sizeof index);
     }
     peer->planned += share, *total += share;
     uint64_t size = peer->planned * frame - peer->sent;
@@ -116,6 +122,13 @@ static void walk(struct peer *peer, const unsigned char *data, size_t size, doub
             if (due >= t0) note(&delivery, t - due);
         }
         if (!qos) continue;
+        if (order) {
+            const unsigned char *digits = whole + id_at - 3;
+            uint64_t index;
+            memcpy(&index, whole + frame - (size_t)payload + sizeof(double), sizeof index);
+            if (index != peer->next[(digits[0] - '0') * 100 + (digits[1] - '0') * 10 + digits[2] - '0']++)
+                die("a message is missing, repeated or out of order");
+        }
         if (peer->acks_end + 4 > READ) die("the broker does not take acknowledgements");
         unsigned char *ack = peer->acks + peer->acks_end;
         ack[0] = 0x40, ack[1] = 2, ack[2] = whole[id_at], ack[3] = whole[id_at + 1];
@@ -169,7 +182,7 @@ static int assemble(int poll) {
     for (int i = 0; i < count; i++) {
         struct peer *peer = &peers[i];
         peer->kind = i < collectors ? FAST : i < collectors + slow ? SLOW : PUBLISHER;
-        peer->number = i - (peer->kind == PUBLISHER ? collectors + slow : 0);
+        peer->number = i - (peer->kind == PUBLISHER ? collectors + slow - first_number : 0);
         snprintf(id, sizeof id, "%s-%s%03d", name, peer->kind == PUBLISHER ? "pub" : resume ? "away" : "col", peer->number);
         peer->fd = dial(port, id, peer->kind != PUBLISHER && (persistent || resume));
         if (peer->kind == PUBLISHER) {
@@ -178,6 +191,7 @@ static int assemble(int poll) {
         } else {
             if (!resume) subscribe(peer->fd, name, qos);
             peer->part = calloc(1, frame);
+            peer->next = calloc(1000, sizeof *peer->next);
             peer->acks = malloc(READ);
         }
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = peer};
@@ -222,7 +236,7 @@ static int run(void) {
         for (int i = first; i < count; i++) feed(&peers[i], t, got, &total, t1 != 0);
         for (int i = collectors; i < first; i++) flush_acks(&peers[i], t);
         struct epoll_event events[LIMIT];
-        int ready = epoll_wait(poll, events, LIMIT, rate ? 0 : slow ? 1 : 100);
+        int ready = epoll_wait(poll, events, LIMIT, rate ? calm : slow ? 1 : 100);
         for (int i = 0; i < ready; i++) {
             struct peer *peer = events[i].data.ptr;
             take(peer);
@@ -280,7 +294,8 @@ int main(int count, char **args) {
         {"ahead", &ahead}, {"rate", &rate} /* messages/s, 0 = all it can */, {"warm_ms", &warm_ms}, {"run_ms", &run_ms},
         {"sparkplug", &sparkplug} /* nodes that publish NDATA of 30 metrics; whole run, not paced */,
         {"messages", &messages} /* end after so many instead of run_ms */, {"connections", &connections},
-        {"subscriptions", &subscriptions} /* idle: one for each connection */,
+        {"subscriptions", &subscriptions} /* idle: one for each connection */, {"order", &order} /* needs 16 bytes */,
+        {"first", &first_number} /* of the publishers */, {"calm", &calm},
     };
     if (count == 3 && !strcmp(args[1], "relay")) return relay(atoi(args[2]));
     for (int i = 2; i < count; i++) {
@@ -294,6 +309,7 @@ int main(int count, char **args) {
         if (!length || key == sizeof keys / sizeof *keys) return fprintf(stderr, "load: what is %s?\n", args[i]), 64;
         *keys[key].value = atof(value + 1);
     }
+    if (order && (payload < 16 || !qos)) die("order needs QoS 1 and 16 bytes");
     if (count > 2 && !strcmp(args[1], "run")) return run();
     if (count > 2 && !strcmp(args[1], "idle")) return idle();
     fprintf(stderr, "load: see the head of load.c\n");

@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from tests.bench import sweep
+from tests.bench import applications, sweep
 from tests.bench.measuring import Figures
 from tests.bench.targets import paired, verdicts
 from tests.bench.workloads import DURABILITY, GROUPS, MOSQUITTO, ROWS
@@ -65,6 +65,24 @@ def show_scale(figures: Figures, out: TextIO) -> None:
             f" {one['live_beside_us'][0]:,} / {one['live_beside_us'][1]:,} us beside it",
             file=out,
         )
+    for one in figures["scale"].get("apps", {}).values():
+        print("\nBytes written for each message, by how many APPLICATION clients read the stream", file=out)
+        for where, text in (("away", "none of them there"), ("here", "all there, nothing elided")):
+            shown = ", ".join(f"{n}: {one[f'{where}_{n}']:,.0f}" for n in applications.READERS)
+            print(f"  {text}: {shown}", file=out)
+    for one in figures["scale"].get("drain", {}).values():
+        print(
+            f"\n{one['count']:,} messages drained by an APPLICATION at {one['rate']:,.0f}/s, 1,000/s coming in, in order;"
+            f"\n  live p50 / p99 {one['live_before_us'][0]:,} / {one['live_before_us'][1]:,} us before,"
+            f" {one['live_beside_us'][0]:,} / {one['live_beside_us'][1]:,} us beside it;"
+            f"\n  at drain_rate {one['pace']:,} {one['paced_rate']:,.0f}/s,"
+            f" live {one['paced_before_us'][0]:,} / {one['paced_before_us'][1]:,} us before,"
+            f" {one['paced_beside_us'][0]:,} / {one['paced_beside_us'][1]:,} us beside it",
+            file=out,
+        )
+    if figures.get("commits"):
+        shown = ", ".join(f"{group}: {one['each']:,.0f}" for group, one in figures["commits"].items())
+        print(f"\nBytes of RAM for each queued message, by messages in a commit: {shown}", file=out)
     gil = figures["gil"]
     if gil:
         print(

@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench import scale, sweep
+from tests.bench import applications, scale, sweep
 from tests.bench.measuring import Bench, Figures, interpreted_modules
 from tests.bench.report import show
 from tests.bench.workloads import AUTOSAVE, FOREBAY, INTERPRETED, MOSQUITTO, PAYLOAD_BYTES, Row, selected
 from tests.harness import gateway_root, mosquitto_version
 
-SCALES = ("connections", "queued", "gil", "payloads", "sweep")
+SCALES = ("connections", "queued", "apps", "drain", "commits", "gil", "payloads", "sweep")
 
 
 def note(text: str) -> None:
@@ -71,7 +71,7 @@ def compare(bench: Bench, rows: Sequence[Row], kinds: Sequence[str], rounds: int
 
 def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool) -> Figures:
     """Connections, the long queue, the interpreter lock, how many messages gather."""
-    found: Figures = {"scale": {}, "gil": {}, "payloads": {}, "sweep": {}}
+    found: Figures = {"scale": {}, "gil": {}, "commits": {}, "payloads": {}, "sweep": {}}
     for kind in kinds:
         if kind not in (FOREBAY, MOSQUITTO):
             continue
@@ -82,16 +82,29 @@ def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool
         if "queued" in names:
             note(f"queued {kind}")
             found["scale"].setdefault("queued", {})[kind] = scale.queued(bench, kind, 100_000 if quick else 1_000_000)
+    if "apps" in names and FOREBAY in kinds:
+        note("apps")
+        found["scale"]["apps"] = {FOREBAY: applications.readers(bench, 20_000 if quick else 100_000)}
+    if "drain" in names and FOREBAY in kinds:
+        note("drain")
+        found["scale"]["drain"] = {FOREBAY: applications.drain(bench, 200_000 if quick else 1_000_000, 2000)}
     if "sweep" in names and FOREBAY in kinds:
         note("sweep")
         found["sweep"] = sweep.measure(bench, 500 if quick else 2000)
-    for name, module in (("gil", "gil"), ("payloads", "micro_sparkplug")):
+    small = "200000" if quick else "1000000"
+    for name, module, *arguments in (("gil", "gil"), ("payloads", "micro_sparkplug"), ("commits", "commits", small)):
         if name in names and FOREBAY in kinds:
             note(name)
-            path = os.pathsep.join([str(gateway_root()), str(Path(__file__).resolve().parents[2])])
-            env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(bench.directory)}
-            line = [sys.executable, "-m", f"tests.bench.{module}"]
-            found[name] = json.loads(subprocess.run(line, env=env, check=True, capture_output=True, text=True).stdout)
+            found[name] = beside(bench, module, *arguments)
+    return found
+
+
+def beside(bench: Bench, module: str, *arguments: str) -> Figures:
+    """The figures of a module that needs a process of its own."""
+    path = os.pathsep.join([str(gateway_root()), str(Path(__file__).resolve().parents[2])])
+    env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(bench.directory)}
+    line = [sys.executable, "-m", f"tests.bench.{module}", *arguments]
+    found: Figures = json.loads(subprocess.run(line, env=env, check=True, capture_output=True, text=True).stdout)
     return found
 
 

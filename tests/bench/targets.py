@@ -1,6 +1,7 @@
 """The figures that must hold, each with what it is taken from."""
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -8,6 +9,8 @@ from tests.bench.micro_sparkplug import SCAN, STATE
 from tests.bench.workloads import FOREBAY, INTERPRETED, MOSQUITTO
 
 Figures = dict[str, Any]
+
+IDLE_BYTES: Final = 40e6
 
 
 class Target(NamedTuple):
@@ -44,6 +47,26 @@ def cpu_between(figures: Figures, row: str, other: str) -> float:
 def latency(figures: Figures, row: str, what: str, kind: str = FOREBAY) -> float:
     """The 99th percentile, microseconds."""
     return float(figures["rows"][row][kind][what][1])
+
+
+def apps_ratio(figures: Figures, where: str) -> float:
+    found = figures["scale"]["apps"][FOREBAY]
+    return float(found[f"{where}_50"] / found[f"{where}_1"])
+
+
+def drain_p99_ms(figures: Figures) -> float:
+    return float(figures["scale"]["drain"][FOREBAY]["live_beside_us"][1] / 1000)
+
+
+def paced_ratio(figures: Figures) -> float:
+    found = figures["scale"]["drain"][FOREBAY]
+    return float(found["paced_beside_us"][1] / found["paced_before_us"][1])
+
+
+def million_mb(group: str, figures: Figures) -> float:
+    """RSS of a broker with a million messages queued, from what each of them adds."""
+    found = figures["commits"][group]
+    return float(found["each"] * 1e6 + IDLE_BYTES) / 1e6
 
 
 def _rate(row: str, bound: float, kind: str = FOREBAY) -> Target:
@@ -102,6 +125,13 @@ TARGETS: Final = [
     Target("queued: live p99 beside the drain, ms", lambda f: f["scale"]["queued"][FOREBAY]["live_beside_us"][1] / 1000,
            20, False),
     _scale("queued", "queued: disk bytes for each message", "disk_each", 400),
+    Target("apps away: bytes written, 50 / 1 readers", lambda f: apps_ratio(f, "away"), 1.1, False),
+    Target("apps here: bytes written, 50 / 1 readers", lambda f: apps_ratio(f, "here"), 1.1, False),
+    _scale("drain", "drain: messages/s", "rate", 50_000, True),
+    Target("drain: live p99 beside it, ms", lambda f: drain_p99_ms(f), 5, False),
+    Target("drain at half speed: live p99 beside it / before", lambda f: paced_ratio(f), 2, False),
+    *(Target(f"queued in commits of {group}: RSS, MB for 1,000,000", partial(million_mb, group), 150, False)
+      for group in ("1", "10", "100")),
     _scale("connections", "10,000 connections: bytes each", "10000_bytes_each", 6144),
     _scale("connections", "RSS without clients, MB", "idle_rss", 40, unit=1e6),
 ]  # fmt: skip

@@ -6,9 +6,10 @@ FOREBAY_KILL_ROUNDS sets the number of kills (3; a full run takes 30), FOREBAY_S
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.wire import Wire
 
 ROUNDS = int(os.environ.get("FOREBAY_KILL_ROUNDS", "3"))
 SEED = int(os.environ.get("FOREBAY_SEED", str(time.time_ns() % 100_000)))
+APPLICATIONS: Final = {"client_type": "sub-*=application;max_bytes=100MiB;drain_rate=5000"}
 RATE = float(os.environ.get("FOREBAY_KILL_RATE", "80"))  # messages per second and publisher
 
 
@@ -42,51 +44,111 @@ def hammer(broker: Broker, chance: random.Random) -> None:
     broker.wait_ready()
 
 
+def start_publishers(start: Callable[[str, str, str, int], Driver], kinds: Sequence[str]) -> list[Driver]:
+    publishers = [start("pub", kind, f"k/{kind}/{qos}", qos) for kind in kinds for qos in (1, 2)]
+    for publisher in publishers:
+        publisher.wait("an acknowledgement", publisher.has_started, 20)
+    return publishers
+
+
+def accounts_of(publishers: Sequence[Driver]) -> list[Published]:
+    """Every publisher has got everything acknowledged."""
+    for publisher in publishers:
+        publisher.wait_done()
+        assert not publisher.refused, f"{publisher.name}: {publisher.refused[:5]}"
+    accounts = [Published(one.name, one.qos, one.submitted, one.acknowledged) for one in publishers]
+    for account in accounts:
+        left = set(account.submitted) - set(account.acknowledged)
+        assert not left, f"{account.name}: {sorted(left)} not acknowledged"
+    return accounts
+
+
+def wait_for_all(accounts: Sequence[Published], got: Callable[[], list[tuple[str, int]]]) -> None:
+    """Until everything acknowledged has come, or clearly does not; and what comes twice has come by then, too."""
+    end = time.monotonic() + 20
+    while any(not_yet(account, got()) for account in accounts) and time.monotonic() < end:
+        time.sleep(0.2)
+    time.sleep(0.5)
+
+
+def seen_by(subscriber: Driver) -> list[tuple[str, int]]:
+    """A client that does not drop repeats itself may get a message first with DUP."""
+    known = set(subscriber.received)
+    return list(subscriber.received) + [pair for pair in dict.fromkeys(subscriber.repeated) if pair not in known]
+
+
+def came_back(subscriber: Driver) -> list[str]:
+    if not subscriber.present:
+        return []
+    found = []
+    if subscriber.present[0] or not all(subscriber.present[1:]):
+        found.append(f"{subscriber.name}: session present was {subscriber.present}")
+    if len(subscriber.present) < 2:
+        found.append(f"{subscriber.name} did not come back")
+    return found
+
+
 @pytest.mark.timeout(120 + 10 * ROUNDS)
-def test_real_clients_on_both_sides(broker: Broker, tmp_path: Path) -> None:
-    for kind in KINDS:
+@pytest.mark.parametrize("path", ["device", "application"])
+def test_real_clients_on_both_sides(tmp_path: Path, path: str) -> None:
+    """Each subscriber gets everything, on either path; applications read a log that is trimmed, paced and kept, too."""
+    kinds = KINDS if path == "device" else KINDS[:2]
+    for kind in kinds:
         assert not (why := missing(kind)), f"{kind}: {why}"
     print("seed", SEED)
     with ExitStack() as stack:
+        broker = stack.enter_context(Broker(tmp_path / "data", APPLICATIONS if path == "application" else {}))
 
         def start(mode: str, kind: str, topic: str, qos: int) -> Driver:
             return stack.enter_context(closing(Driver(mode, kind, broker.port, topic, qos, tmp_path, RATE)))
 
-        subscribers = [start("sub", kind, "k/#", 2) for kind in KINDS]
+        subscribers = [start("sub", kind, "k/#", 2) for kind in kinds]
         for subscriber in subscribers:
             subscriber.wait_line("READY")
-        publishers = [start("pub", kind, f"k/{kind}/{qos}", qos) for kind in KINDS for qos in (1, 2)]
-        for publisher in publishers:
-            publisher.wait("an acknowledgement", publisher.has_started, 20)
+        publishers = start_publishers(start, kinds)
         hammer(broker, random.Random(SEED))
-        for publisher in publishers:
-            publisher.wait_done()
-            assert not publisher.refused, f"{publisher.name}: {publisher.refused[:5]}"
-        accounts = [Published(one.name, one.qos, one.submitted, one.acknowledged) for one in publishers]
-        for account in accounts:
-            left = set(account.submitted) - set(account.acknowledged)
-            assert not left, f"{account.name}: {sorted(left)} not acknowledged"
+        accounts = accounts_of(publishers)
         found = []
         for subscriber in subscribers:
-            end = time.monotonic() + 20
-            got = [*subscriber.received, *subscriber.repeated]
-            while any(not_yet(account, got) for account in accounts) and time.monotonic() < end:
-                time.sleep(0.2)
-                got = [*subscriber.received, *subscriber.repeated]
-        time.sleep(0.5)  # what comes twice comes now
-        for subscriber in subscribers:
-            seen = list(subscriber.received)
-            # a client that does not drop repeats itself may get a message first with DUP
-            known = set(seen)
-            seen += [pair for pair in dict.fromkeys(subscriber.repeated) if pair not in known]
-            found += [f"{subscriber.name} from {line}" for account in accounts for line in faults(account, seen)]
-            if subscriber.present:
-                if subscriber.present[0] or not all(subscriber.present[1:]):
-                    found.append(f"{subscriber.name}: session present was {subscriber.present}")
-                if len(subscriber.present) < 2:
-                    found.append(f"{subscriber.name} did not come back")
+            wait_for_all(accounts, lambda one=subscriber: [*one.received, *one.repeated])  # type: ignore[misc]
+            found += [f"{subscriber.name} from {line}" for one in accounts for line in faults(one, seen_by(subscriber))]
+            found += came_back(subscriber)
         assert not found, "\n".join([f"seed {SEED}", *found, broker.log()[-3000:]])
         print({account.name: len(account.acknowledged) for account in accounts})
+
+
+@pytest.mark.timeout(120 + 10 * ROUNDS)
+@pytest.mark.parametrize("strategy", ["round_robin", "hash_topic"])
+def test_a_shared_group_loses_nothing(tmp_path: Path, strategy: str) -> None:
+    """Its members together get everything, QoS 2 exactly once; a member that comes later takes part."""
+    kinds = KINDS[:2]
+    print("seed", SEED)
+    with ExitStack() as stack:
+        settings = {**APPLICATIONS, "mqtt.shared_subscription_strategy": strategy}
+        broker = stack.enter_context(Broker(tmp_path / "data", settings))
+
+        def start(mode: str, kind: str, topic: str, qos: int) -> Driver:
+            return stack.enter_context(closing(Driver(mode, kind, broker.port, topic, qos, tmp_path, RATE)))
+
+        members = [start("sub", kinds[0], "$share/g/k/#", 2)]
+        members[0].wait_line("READY")
+        publishers = start_publishers(start, kinds)
+        members.append(start("sub", kinds[1], "$share/g/k/#", 2))
+        members[1].wait_line("READY")
+        hammer(broker, random.Random(SEED))
+        accounts = accounts_of(publishers)
+
+        def got() -> list[tuple[str, int]]:
+            return [pair for member in members for pair in (*member.received, *member.repeated)]
+
+        wait_for_all(accounts, got)
+        together = [pair for member in members for pair in seen_by(member)]
+        found = [line for one in accounts for line in faults(one, together) if "out of order" not in line]
+        for member in members:
+            found += came_back(member)
+            if not member.received:
+                found.append(f"{member.name} got nothing")
+        assert not found, "\n".join([f"seed {SEED}", *found, broker.log()[-3000:]])
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.core.limits import Limits
-from tests.bench import micro_core, scale, sweep
+from tests.bench import applications, commits, micro_core, scale, sweep
 from tests.bench.core_rig import Rig
 from tests.bench.measuring import Bench
 from tests.bench.report import show
@@ -82,6 +82,20 @@ def test_a_queue_is_filled_restarted_and_drained(bench: Bench) -> None:
     assert found["drain_rate"] > 0
     assert 200 < found["disk_each"] < 4000
     assert found["start_s"] < 30
+
+
+def test_applications_read_one_stream_and_drain_it(bench: Bench) -> None:
+    found = applications.readers(bench, 2000)
+    assert all(found[f"{where}_{number}"] > 0 for where in ("away", "here") for number in applications.READERS)
+    drained = applications.drain(bench, 3000, 300)
+    assert drained["rate"] > drained["paced_rate"] > 0
+    assert drained["pace"] == int(drained["rate"] / 2)
+    for name in ("live_before_us", "live_beside_us", "paced_before_us", "paced_beside_us"):
+        assert drained[name][1] >= drained[name][0] > 0
+
+
+def test_queued_messages_have_a_price_by_group() -> None:
+    assert commits.queue(2000, 10)["rss"] > 1_000_000
 
 
 def test_every_hot_function_has_a_time() -> None:

@@ -212,3 +212,15 @@ def test_a_full_store_takes_from_the_time_before_too() -> None:
     assert core.ledger.drops(session_of(b, "app").sid) == {"evicted": 40}  # ten are in flight
     assert core.ledger.drops(session_of(b, "device").sid) == {"evicted": 50}
     audit(core, b.store)
+
+
+def test_retained_messages_that_others_got_are_no_part_of_it() -> None:
+    b = rig()
+    away(b, "device")
+    giver = connect(b, "giver", clean=True, expiry=0)
+    giver.put("t", b"0", 1, retain=True)
+    for name in ("one", "two"):
+        away(b, name)  # each gets a copy of its own through the log
+    app = begun(b, "app")
+    got = [(packet["payload"], packet["retain"]) for packet in app.come() if packet.type == mqtt.PUBLISH]
+    assert got == [(b"0", False), (b"0", True)]  # as it was published, and as a retained message

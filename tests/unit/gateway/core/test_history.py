@@ -30,3 +30,13 @@ def test_what_came_after_the_subscription_is_not_of_the_time_before() -> None:
 
 def test_a_subscription_of_qos_0_keeps_nothing() -> None:
     assert History(10, [Subscription(7, "#", 0)]).target(message("a", 1), 7) is None
+
+
+def test_copies_for_one_session_and_qos_0_are_nobody_elses() -> None:
+    h = History(10, [Subscription(7, "#", 1)])
+    copy = message("a", 1)
+    copy.single = True
+    assert h.target(copy, 7) is None
+    low = message("a", 1)
+    low.qos = 0
+    assert h.target(low, 7) is None
