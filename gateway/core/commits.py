@@ -292,15 +292,8 @@ def moved(core: Core, open: Commit, now: i64) -> None:
             core.commit.lazy_at = due
             core.wake(due)
         return
-    for b in core.moved:
-        s = b.session
-        if b.ended:
-            continue
-        if s is None or s.backlog is not b:
-            if not b.dirty:
-                b.dirty = True
-                open.dirty_backlogs.append(b)
-        elif not s.dirty:
+    for s in core.moved:
+        if not s.dirty:
             s.dirty = True
             open.dirty_sessions.append(s)
     core.moved = {}

@@ -190,7 +190,7 @@ class Core:
         self.next_segment: int = 1
         self.hold: Fifo[Message] = Fifo()  # delivered, their inserts held back; in order of their ends
         self.hold_bytes: i64 = 0
-        self.moved: dict[Backlog, bool] = {}  # something was settled there that no commit has written yet
+        self.moved: dict[Session, bool] = {}  # something was settled there that no commit has written yet
         self.moved_at: i64 = 0  # gateway ms since when
         self.durable_commit: int = 0
         self.segments: dict[int, Segment] = {}  # committed, not settled
@@ -322,10 +322,17 @@ class Core:
             self.commit.dirty_backlogs.append(b)
 
     def moved_on(self, b: Backlog, now: i64) -> None:
-        """Something was settled: its row can wait, a crash before that costs a repetition."""
+        """Something was settled there. The row of a session can wait: a crash before that costs a repetition.
+
+        QoS 2 makes the session dirty as well. Where the two have rows of their own they must be written together.
+        """
+        s = b.session
+        if s is None or s.backlog is not b:
+            self.dirty_backlog(b)
+            return
         if not self.moved:
             self.moved_at = now
-        self.moved[b] = True
+        self.moved[s] = True
 
     def will_row(self, client_id: str, packed: bytes | None) -> None:
         """A stored will; removing one that was never stored writes nothing."""

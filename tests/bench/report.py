@@ -72,7 +72,7 @@ def show_scale(figures: Figures, out: TextIO) -> None:
             print(f"  {text}: {shown}", file=out)
     for one in figures["scale"].get("drain", {}).values():
         print(
-            f"\n{one['count']:,} messages drained by an APPLICATION at {one['rate']:,.0f}/s, 1,000/s coming in, in order;"
+            f"\n{one['count']:,} messages drained by one APPLICATION: {one['rate']:,.0f}/s in order, 1,000/s coming in;"
             f"\n  live p50 / p99 {one['live_before_us'][0]:,} / {one['live_before_us'][1]:,} us before,"
             f" {one['live_beside_us'][0]:,} / {one['live_beside_us'][1]:,} us beside it;"
             f"\n  at drain_rate {one['pace']:,} {one['paced_rate']:,.0f}/s,"

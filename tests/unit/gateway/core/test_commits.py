@@ -1,5 +1,6 @@
 """One commit: target sets once, messages that must wait, only what somebody still needs."""
 
+from gateway.core.batch import Batch
 from gateway.core.commits import pack_targets
 from gateway.core.model import Session, Target
 from gateway.core.record import unpack_segment_records, unpack_segment_targets, unpack_state
@@ -101,3 +102,44 @@ def test_drops_of_memory_sessions_are_not_stored() -> None:
     assert core_of(b).ledger.dropped(session_of(b, "m").sid) > 0
     assert [key for key in b.store.counters if key[0]] == []
     assert b.store.counters[0, "dropped.queue_full"] > 0
+
+
+def test_a_cursor_is_written_once_a_second_and_not_with_each_commit() -> None:
+    b = broker(sys_interval_ms=0)
+    client = connect(b, "s")
+    client.subscribe("t", qos=1)
+    b.advance(3000)
+    sid = session_of(b, "s").sid
+    giver = connect(b, "giver", clean=True, expiry=0)
+    rows = []
+    real = b.store.apply
+
+    def watching(batch: Batch) -> None:
+        rows.append(sid in batch.cursors)
+        real(batch)
+
+    b.store.apply = watching  # type: ignore[method-assign]
+    for number in range(20):
+        giver.put("t", b"%d" % number)
+        client.take()
+    assert len(rows) >= 20
+    assert not any(rows)
+    b.advance(1000)
+    assert rows[-1]
+    b.crash()
+    connect(b, "s").expect_nothing()
+
+
+def test_a_drop_is_counted_with_the_cursor_that_passed_it() -> None:
+    b = broker(sys_interval_ms=0)
+    client = connect(b, "s", maximum_packet_size=60)
+    client.subscribe("t", qos=1)
+    giver = connect(b, "giver", clean=True, expiry=0)
+    giver.put("t", bytes(100))  # too large for it: dropped
+    giver.put("t", b"x")
+    client.take()
+    b.crash()
+    connect(b, "s", maximum_packet_size=60)
+    row = b.router.session("s", b.now)
+    assert row is not None
+    assert row["drops"] == {"too_large": 1}

@@ -124,3 +124,18 @@ def test_the_last_member_takes_the_group_along() -> None:
     assert not b.store.segments
     assert sid not in b.store.sessions
     assert core_of(b).ledger.drops(0) == {"session_end": 2}
+
+
+def test_a_received_qos_2_message_comes_to_nobody_after_a_crash() -> None:
+    """The group's cursor is written with the PUBREC."""
+    b = broker()
+    one = connect(b, "one")
+    one.subscribe(SHARE, qos=2)
+    fill(b, "t", 1, qos=2)
+    got = one.expect("PUBLISH")
+    one.ack("PUBREC", got.pid)
+    one.expect("PUBREL")
+    b.crash()
+    two = connect(b, "two")
+    two.subscribe(SHARE, qos=2)
+    two.expect_nothing()
