@@ -98,8 +98,10 @@ def position(m: Message) -> int:
 
 
 def left(m: Message) -> list[Target]:
-    """Its targets that are not done, of one that misses some."""
+    """Its targets that are not done."""
     gone = m.gone
+    if m.missing == 0:
+        return []
     if gone is None:
         return m.targets
     return [t for t in m.targets if sid_of(t) not in gone]
@@ -178,8 +180,9 @@ def close(core: Core, open: Commit, now: i64) -> None:
         came: int = now + core.nodes.utc_offset_ms
         open.meta[ALIVE_KEY] = came
     messages: list[Message] = []
+    whole = core.limits.log_keep_bytes != 0  # the log is to have what everybody has, too
     for m in open.messages:
-        if m.missing:
+        if m.missing or whole:
             messages.append(m)
         else:
             open.bytes -= m.size + 32
@@ -196,7 +199,7 @@ def close(core: Core, open: Commit, now: i64) -> None:
     last: i64 = segment.first
     expires: i64 = 0
     for m in messages:
-        if m.gone is not None:
+        if m.gone is not None or m.missing == 0:
             m.targets = left(m)
             m.key = pack_targets(m.targets)
         packed = open.sets.get(m.key)

@@ -19,7 +19,7 @@ STREAM_RATE: Final = 1000  # messages/s into the log that is drained
 def readers(bench: Bench, count: int) -> Figures:
     """Bytes written for each message by how many applications read the stream: none of them there, or all of them.
 
-    Those that are there get it from the log, too: nothing is elided.
+    With a log that is kept everything is written, also what everybody has acknowledged before that.
     """
     found: Figures = {}
     for number in READERS:
@@ -27,7 +27,7 @@ def readers(bench: Bench, count: int) -> Figures:
         with bench.serving(FOREBAY, APPLICATIONS, 1000) as broker:
             found[f"away_{number}"] = bench.run_load(broker, {**shape, "away": number})["written"] / count
         here = {**shape, "collectors": number, "persistent": 1}
-        with bench.serving(FOREBAY, {**APPLICATIONS, "store.commit_window_ms": 0}, 1000) as broker:
+        with bench.serving(FOREBAY, {**APPLICATIONS, "application_log.keep_bytes": "1GiB"}, 1000) as broker:
             found[f"here_{number}"] = bench.run_load(broker, here)["written"] / count
     return found
 

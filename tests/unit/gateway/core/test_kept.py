@@ -4,6 +4,7 @@ from gateway.core.limits import ClientRule
 from tests import wire_format as mqtt
 from tests.core_rig import broker, connect, core_of, fill
 from tests.memory import MemoryBroker
+from tests.property.audit import audit
 from tests.station import Station
 
 
@@ -62,6 +63,22 @@ def test_then_prompt_receivers_do_not_spare_the_disk() -> None:
         assert device.take() == [b"%d" % number]
     b.advance(2000)
     assert earliest(b, "app") == list(range(5))
+
+
+def test_what_everybody_has_before_its_commit_is_written_all_the_same() -> None:
+    b = rig(log_keep_bytes=1_000_000)
+    device, giver = Station(b, "device"), Station(b, "giver", persistent=False)
+    b.hold()
+    for number in range(4):  # the first is under way to the disk, the others wait behind it
+        giver.publish("t", b"%d" % number)
+    assert device.take() == [b"0", b"1", b"2", b"3"]
+    b.release()
+    b.advance(2000)
+    audit(core_of(b), b.store)
+    assert not core_of(b).segments
+    assert earliest(b, "app1") == [0, 1, 2, 3]
+    b.crash()
+    assert earliest(b, "app2") == [0, 1, 2, 3]
 
 
 def test_the_oldest_go_by_bytes() -> None:
