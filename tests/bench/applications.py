@@ -16,19 +16,21 @@ LIVE_RATE: Final = 1000  # messages/s on the direct path, beside the drain
 STREAM_RATE: Final = 1000  # messages/s into the log that is drained
 
 
-def readers(bench: Bench, count: int) -> Figures:
+def readers(bench: Bench, count: int, run_ms: int) -> Figures:
     """Bytes written for each message by how many applications read the stream: none of them there, or all of them.
 
-    With a log that is kept everything is written, also what everybody has acknowledged before that.
+    With a log that is kept everything is written, also what everybody has acknowledged before that. Those that are
+    there get a paced stream: at full speed more readers would make smaller commits.
     """
     found: Figures = {}
     for number in READERS:
         shape = {"qos": 1, **GROUP, "messages": count, "warm_ms": 0}
         with bench.serving(FOREBAY, APPLICATIONS, 1000) as broker:
             found[f"away_{number}"] = bench.run_load(broker, {**shape, "away": number})["written"] / count
-        here = {**shape, "collectors": number, "persistent": 1}
+        here = {"qos": 1, "publishers": 1, "collectors": number, "persistent": 1, "rate": STREAM_RATE, "run_ms": run_ms}
         with bench.serving(FOREBAY, {**APPLICATIONS, "application_log.keep_bytes": "1GiB"}, 1000) as broker:
-            found[f"here_{number}"] = bench.run_load(broker, here)["written"] / count
+            one = bench.run_load(broker, here)
+            found[f"here_{number}"] = one["written"] * number / one["messages"]
     return found
 
 

@@ -67,7 +67,7 @@ def show_scale(figures: Figures, out: TextIO) -> None:
         )
     for one in figures["scale"].get("apps", {}).values():
         print("\nBytes written for each message, by how many APPLICATION clients read the stream", file=out)
-        for where, text in (("away", "none of them there"), ("here", "all there, nothing elided")):
+        for where, text in (("away", "none of them there"), ("here", "all there, nothing elided, 1,000/s")):
             shown = ", ".join(f"{n}: {one[f'{where}_{n}']:,.0f}" for n in applications.READERS)
             print(f"  {text}: {shown}", file=out)
     for one in figures["scale"].get("drain", {}).values():

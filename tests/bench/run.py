@@ -84,7 +84,7 @@ def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool
             found["scale"].setdefault("queued", {})[kind] = scale.queued(bench, kind, 100_000 if quick else 1_000_000)
     if "apps" in names and FOREBAY in kinds:
         note("apps")
-        found["scale"]["apps"] = {FOREBAY: applications.readers(bench, 20_000 if quick else 100_000)}
+        found["scale"]["apps"] = {FOREBAY: applications.readers(bench, 20_000 if quick else 100_000, 2000)}
     if "drain" in names and FOREBAY in kinds:
         note("drain")
         found["scale"]["drain"] = {FOREBAY: applications.drain(bench, 200_000 if quick else 1_000_000, 2000)}

@@ -85,7 +85,7 @@ def test_a_queue_is_filled_restarted_and_drained(bench: Bench) -> None:
 
 
 def test_applications_read_one_stream_and_drain_it(bench: Bench) -> None:
-    found = applications.readers(bench, 2000)
+    found = applications.readers(bench, 2000, 200)
     assert all(found[f"{where}_{number}"] > 0 for where in ("away", "here") for number in applications.READERS)
     drained = applications.drain(bench, 3000, 300)
     assert drained["rate"] > drained["paced_rate"] > 0
