@@ -229,7 +229,9 @@ class Router:
 
     def on_tick(self, now: int) -> int:
         core = self.core
+        core.told = 0
         due = upkeep.tick(core, now)
+        core.told = due
         if core.limits.sys_interval_ms and now >= core.sys_at:
             core.sys_at = now + core.limits.sys_interval_ms
             report.publish_sys(core, self.version, now)
@@ -237,8 +239,11 @@ class Router:
 
     def wake_at(self) -> int:
         """Gateway ms of something due earlier than the last on_tick() said, told once; 0 = nothing."""
-        at = self.core.wake_at
-        self.core.wake_at = 0
+        core = self.core
+        at = core.wake_at
+        core.wake_at = 0
+        if at:
+            core.told = at
         return at
 
     def reload(self, limits: Limits, now: int) -> None:

@@ -214,6 +214,7 @@ class Core:
         self.half: list[tuple[Backlog, int]] = []  # queues whose cursor stands inside a stored id, at the start
         # time and chance
         self.wake_at: i64 = 0  # something is due earlier than the last tick said; 0 = not
+        self.told: i64 = 0  # gateway ms at which the driver will look again, 0 = it has not been told
         self.timers: list[tuple[int, int, int]] = []  # (gateway ms, kind, sid or segment id)
         self.timers_max: int = 64  # above it those that no longer mean anything are dropped
         self.started: i64 = now
@@ -294,6 +295,8 @@ class Core:
         self.timers_max = 2 * len(alive) + 64
 
     def wake(self, at: i64) -> None:
+        if self.told and at >= self.told:
+            return
         if self.wake_at == 0 or at < self.wake_at:
             self.wake_at = at
 

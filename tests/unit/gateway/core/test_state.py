@@ -41,6 +41,21 @@ def test_the_earliest_wake_counts() -> None:
     assert c.wake_at == 20
 
 
+def test_the_driver_is_told_only_what_comes_before_its_next_look() -> None:
+    b = broker()
+    c = core_of(b)
+    due = b.router.on_tick(b.now)
+    c.wake(due)
+    assert b.router.wake_at() == 0
+    c.wake(due - 5)
+    assert b.router.wake_at() == due - 5
+    c.wake(due - 5)
+    c.wake(due - 1)
+    assert b.router.wake_at() == 0
+    c.wake(due - 6)
+    assert b.router.wake_at() == due - 6
+
+
 def test_a_commit_with_only_what_is_done_is_idle() -> None:
     from gateway.core.model import Client
 
