@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Final, final
 
 from sparkplug import state
@@ -111,6 +112,43 @@ class EdgeNode:
             return []
         return self._births(now) if device is None else [self._birth(source, now)]
 
+    def redefine(self, device: str | None, metrics: Iterable[Metric], now: int) -> list[Action]:
+        """These metrics in place of the former ones, by a new birth; names that stay keep their alias.
+
+        Raises ValueError.
+        """
+        source, fresh = self.source(device), Source(device)
+        self._define(fresh, metrics, {name: known.alias for name, known in source.metrics.items()})
+        source.replace(fresh.metrics.values())
+        if self.phase is not Phase.BORN or not source.online:
+            return []
+        return self._births(now) if device is None else [self._birth(source, now)]
+
+    def learn(self, device: str | None, metrics: Iterable[Metric], now: int) -> None:
+        """The next birth has these values, unless it has newer ones; nothing is said of them until then."""
+        source = self.source(device)
+        for metric in metrics:
+            known = source.metrics[metric.name or ""]
+            if (metric.timestamp or now) >= (known.timestamp or 0):
+                update(known, metric, now)
+
+    def report(self, device: str | None, metrics: Iterable[Metric], now: int) -> list[Action]:
+        """Say these values in one message, as they are, historical or live, changed or not; live ones are learnt.
+
+        Nothing is said and [] returned while the source is not born. Raises KeyError for a device or metric that is
+        not known, PayloadError for a value that its datatype does not hold.
+        """
+        source = self.source(device)
+        if self.phase is not Phase.BORN or not source.online:
+            return []
+        said = []
+        for metric in metrics:
+            known = source.metrics[metric.name or ""]
+            said.append(replace(metric, alias=known.alias, datatype=known.datatype, timestamp=metric.timestamp or now))
+        encode(Payload(metrics=said))  # raises before a seq is given
+        self.learn(device, [metric for metric in said if not metric.is_historical], now)
+        return [self._data(source, said, now)]
+
     def write(
         self, device: str | None, values: Mapping[str, Value], now: int, *, at: int | None = None
     ) -> list[Action]:
@@ -210,7 +248,10 @@ class EdgeNode:
     def source(self, device: str | None) -> Source:
         return self._node if device is None else self.devices[device]
 
-    def _define(self, source: Source, metrics: Iterable[Metric]) -> None:
+    def _define(
+        self, source: Source, metrics: Iterable[Metric], aliases: Mapping[str, int | None] = MappingProxyType({})
+    ) -> None:
+        """``aliases``: those to give again."""
         metrics = [replace(metric, alias=None) for metric in metrics]
         fault = name_fault([*source.metrics.values(), *metrics])
         if fault is not None:
@@ -221,8 +262,10 @@ class EdgeNode:
             if source.device is not None and _is_definition(metric):
                 raise ValueError(f"{metric.name!r}: templates are defined by the node")
             if self._aliases and not _is_definition(metric):
-                self._last_alias += 1
-                metric.alias = self._last_alias
+                metric.alias = aliases.get(metric.name or "")
+                if metric.alias is None:
+                    self._last_alias += 1
+                    metric.alias = self._last_alias
             metric.is_null = metric.value is None
             source.add(metric)
 

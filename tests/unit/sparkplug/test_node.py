@@ -366,3 +366,46 @@ def test_a_legacy_state_counts_in_the_session_in_which_it_comes() -> None:
     node.disconnected(T0)
     node.connect(T0)
     assert types(node.connected(T0)) == []
+
+
+def test_what_is_reported_goes_out_as_it_is_and_history_leaves_the_live_value() -> None:
+    node = born()
+    same = [Metric("temp", timestamp=T0 + 1, value=7)]
+    for _ in range(2):
+        (action,) = node.report("d", same, T0 + 9)
+        assert payload(action).metrics == [Metric(None, 3, T0 + 1, 0, 7)]
+    (action,) = node.report("d", [Metric("temp", timestamp=T0 + 2, value=8, is_historical=True)], T0 + 9)
+    assert payload(action).metrics == [Metric(None, 3, T0 + 2, 0, 8, is_historical=True)]
+    assert node.devices["d"].metrics["temp"].value == 7
+
+
+def test_a_report_that_cannot_be_said_takes_no_seq() -> None:
+    node = born()
+    with pytest.raises(PayloadError):
+        node.report("d", [Metric("temp", value="x")], T0)
+    with pytest.raises(KeyError):
+        node.report("d", [Metric("none", value=1)], T0)
+    assert payload(node.report("d", [Metric("temp", value=1)], T0)[0]).seq == 2
+    node.device_lost("d", T0)
+    assert node.report("d", [Metric("temp", value=2)], T0) == []
+    assert edge().report(None, [Metric("speed", value=2)], T0) == []
+
+
+def test_what_is_learnt_stands_in_the_next_birth_unless_it_is_older() -> None:
+    node = born()
+    node.learn("d", [Metric("temp", timestamp=T0 + 5, value=7)], T0 + 9)
+    node.learn("d", [Metric("temp", timestamp=T0 + 4, value=6)], T0 + 9)
+    node.device_lost("d", T0)
+    (birth,) = node.device_back("d", T0)
+    assert [(one.value, one.timestamp) for one in payload(birth).metrics] == [(7, T0 + 5)]
+
+
+def test_other_metrics_are_born_anew_and_names_that_stay_keep_their_alias() -> None:
+    node = born()
+    (birth,) = node.redefine("d", [metric("new"), metric("temp", 4)], T0)
+    assert [(one.name, one.alias, one.value) for one in payload(birth).metrics] == [("new", 4, 1), ("temp", 3, 4)]
+    assert types(node.redefine(None, [metric("load")], T0)) == ["NBIRTH", "DBIRTH"]
+    with pytest.raises(ValueError, match="two metrics"):
+        node.redefine("d", [metric("a"), metric("a")], T0)
+    node.device_lost("d", T0)
+    assert node.redefine("d", [metric("a")], T0) == []
