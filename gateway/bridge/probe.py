@@ -8,7 +8,6 @@ be done to its connection, questions, and lines to show. No I/O and no clock: ti
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import median
 from typing import Final, final
 
 from gateway.bridge.outage import Outage, Window, account
@@ -250,7 +249,9 @@ class Probe:
 
         def enough() -> bool:
             data = self._data(start)
-            return len(data) >= plan.samples and (self._counting(data) or len(data) >= plan.patience * plan.samples)
+            if len(data) < plan.samples or data[-1].at - data[0].at < plan.settle_ms:
+                return False
+            return self._counting(data) or len(data) >= plan.patience * plan.samples
 
         yield from self._until(enough, plan.samples_ms)
         data = self._data(start)
@@ -263,7 +264,7 @@ class Probe:
             self.findings.failed = f"no data with the counter {counter} came"
             return
         self.findings.counter = counter
-        self.findings.interval_ms = max(int(median(b.at - a.at for a, b in pairwise(counted))), 1)
+        self.findings.interval_ms = _interval(counted, counter)
         told = f"counter {counter}" if counter else "no metric counts up: judged by time stamps, less surely"
         self._tell(f"data at QoS {self.findings.data_qos()} each {self.findings.interval_ms} ms, {told}")
 
@@ -396,6 +397,15 @@ class Probe:
             self.findings.skipped["overflow"] = "it was not allowed"
             return
         self.findings.overflow = yield from self._away(lambda: self._sleep(self._plan.overflow_ms))
+
+
+def _interval(counted: list[Message], counter: str | None) -> int:
+    """Ms from one to the next on the whole: they may come in bursts."""
+    first, last = counted[0], counted[-1]
+    steps = len(counted) - 1
+    if counter is not None:
+        steps = max(last.integers[counter][-1] - first.integers[counter][-1], 1)
+    return max((last.at - first.at) // steps, 1)
 
 
 def _counter(data: list[Message]) -> str | None:
