@@ -153,14 +153,13 @@ class Drill:
         await self._lose_on_the_way(self._nodes)
         await self._go_on(1.0)
         self.figures["seconds away"] = time.monotonic() - start
-        at_return = await self._settled(there)
-        session = next(row for row in await self._ask("sessions") if row["client_id"] == "away")
-        self.say(f"hour {self.hours:.1f}: the collector comes back, {session['queue_messages']} messages wait")
+        at_return, queued = await self._waiting(there)
+        self.say(f"hour {self.hours:.1f}: the collector comes back, {queued} messages wait")
         back_at = time.monotonic_ns()
         back = self._collecting("away")
         await self._come_to_an_end()
-        ingested = await self._settled(there)
-        await self._settled(back, ingested)
+        await self._settled(back, await self._settled(there))
+        await self._settled(there, back.count)
         facts = {row["node"]: row for row in await self._ask("sparkplug_nodes")}
         for one in (there, back):
             one.stop()
@@ -171,7 +170,7 @@ class Drill:
             self.figures["drained per second"] = at_return / ((away[at_return - 1].at - back_at) / 1e9)
         return Told(
             [node.sent for node in self._nodes], first(read(there.file)), away, at_return,
-            int(session["queue_messages"]), facts, PER_MINUTE, BURST,
+            queued, facts, PER_MINUTE, BURST,
         )  # fmt: skip
 
     # What happens
@@ -256,12 +255,25 @@ class Drill:
 
     async def _settled(self, one: Collecting, wanted: int = 0) -> int:
         """Nothing more comes to it, which takes longer to believe before it has what is wanted; how much it has."""
-        count, since = -1, time.monotonic()
-        while time.monotonic() < since + (QUIET_S if one.count >= wanted else LONG_QUIET_S):
+        count, different, since = -1, 0, time.monotonic()
+        while time.monotonic() < since + (QUIET_S if different >= wanted else LONG_QUIET_S):
             if one.count != count:
                 count, since = one.count, time.monotonic()
+                different = (
+                    count if count < wanted or not wanted else len(first(await asyncio.to_thread(read, one.file)))
+                )
             await asyncio.sleep(RUN_S)
         return len(first(await asyncio.to_thread(read, one.file)))
+
+    async def _waiting(self, there: Collecting) -> tuple[int, int]:
+        """How much was ingested and how much waits; these are the same, at the latest when all is quiet."""
+        end = time.monotonic() + LONG_QUIET_S
+        while True:
+            ingested = await self._settled(there)
+            row = next(row for row in await self._ask("sessions") if row["client_id"] == "away")
+            queued = int(row["queue_messages"])
+            if queued == ingested or time.monotonic() > end:
+                return ingested, queued
 
     async def _until(self, true: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + WAIT_S

@@ -127,9 +127,18 @@ class Node:
                 await link.accepted.wait()
                 if not link.over.is_set():
                     self._do(self.machine.connected(self.now))
-                await self._gone.wait()
+                await self._stay()
             self.machine.disconnected(self.now)
             await asyncio.sleep(RETRY_S)
+
+    async def _stay(self) -> None:
+        """Until the connection is gone; never silent for long."""
+        while True:
+            try:
+                await asyncio.wait_for(self._gone.wait(), self._keep_alive_s / 3 if self._keep_alive_s else None)
+                return
+            except TimeoutError:
+                self._write(mqtt.frame(0xC0, b""))
 
     def lost(self, link: Link) -> None:
         """The connection is gone; with a dead link the node does not know."""

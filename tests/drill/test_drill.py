@@ -8,7 +8,7 @@ from tests.drill.drill import Drill, Plan
 from tests.drill.table import show
 from tests.drill.verdict import accounts, judge
 
-SHORT = Plan(nodes=3, interval_s=200, pace_s=0.02, keep_alive_s=1, keeps_every=3)
+SHORT = Plan(nodes=3, interval_s=200, pace_s=0.02, keep_alive_s=2, keeps_every=3)
 
 
 @pytest.mark.timeout(120)
