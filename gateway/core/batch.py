@@ -1,11 +1,14 @@
 """What one commit carries to the store, and what the store gives back at the start."""
 
+from collections.abc import Sequence
 from typing import final
 
 # (sid, client id or "$share/group/filter", kind 0 session 1 shared group, session expiry in s, deadline in ms or 0)
 SessionRow = tuple[int, str, int, int, int]
 # (sid, filter, subscription options as one byte, subscription identifier or 0)
 SubscriptionRow = tuple[int, str, int, int]
+# (segment_id, segment_last, targets)
+SegmentRow = tuple[int, int, bytes]
 
 
 @final
@@ -48,5 +51,5 @@ class Snapshot:
         self.bridge: list[tuple[str, bytes]] = []
         self.counters: list[tuple[int, str, int]] = []
         self.meta: dict[str, int | str] = {}
-        self.segments: list[tuple[int, int, bytes]] = []  # (segment_id, segment_last, targets), in order
+        self.segments: Sequence[SegmentRow] = []  # in order
         self.damage: list[str] = []  # one line for each thing set aside or lost

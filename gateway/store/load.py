@@ -5,6 +5,7 @@ from typing import Final
 from zlib import crc32
 
 from gateway.core.batch import Snapshot
+from gateway.store.rows import SegmentRows
 
 READ_SEGMENTS: Final = "SELECT id, records_crc, records FROM segment WHERE id IN (SELECT value FROM json_each(?))"
 
@@ -37,9 +38,11 @@ def load(connection: sqlite3.Connection) -> Snapshot:
         snapshot.wills = _blobs(connection, "will", "client_id", "will", snapshot.damage)
         snapshot.bridge = _blobs(connection, "bridge", "key", "Sparkplug record", snapshot.damage)
         rows = connection.execute("SELECT id, last, targets_crc, targets FROM segment ORDER BY id")
+        segments = SegmentRows()
+        snapshot.segments = segments
         for segment_id, last, crc, targets in rows:
             if _intact(crc, targets):
-                snapshot.segments.append((segment_id, last, targets))
+                segments.add(segment_id, last, targets)
             else:
                 snapshot.damage.append(f"messages {segment_id} to {last} were damaged and are lost")
     finally:
