@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tests.bench.measuring import Bench, Figures, finished
+from tests.bench.measuring import Bench, Figures, finished, urgent
 from tests.bench.workloads import FOREBAY
 from tests.harness import Server
 
@@ -60,11 +60,11 @@ def fill(bench: Bench, broker: Server, count: int) -> None:
 
 
 def live_load(live_ms: int) -> Mapping[str, object]:
-    return {"name": "live", "qos": 1, "publishers": 1, "collectors": 1, "rate": LIVE_RATE, "run_ms": live_ms}
+    return {"name": "live", "qos": 1, "publishers": 1, "collectors": 1, "rate": LIVE_RATE, "run_ms": live_ms, "calm": 1}
 
 
 def live(bench: Bench, broker: Server, live_ms: int) -> list[int]:
-    times: list[int] = bench.run_load(broker, live_load(live_ms))["delivery_us"]
+    times: list[int] = bench.run_load(broker, live_load(live_ms), *urgent())["delivery_us"]
     return times
 
 
@@ -73,6 +73,8 @@ def beside(bench: Bench, broker: Server, count: int, live_ms: int) -> tuple[floa
     stream = {"publishers": 1, "first": 100, "rate": STREAM_RATE, "calm": 1, "order": 1}
     draining = {"qos": 1, "payload": PAYLOAD_BYTES, "collectors": 1, "resume": 1, "messages": count, "warm_ms": 0}
     reader = bench.start_load(broker, {**draining, **stream})
-    times: list[int] = finished(bench.start_load(broker, {**live_load(live_ms), "warm_ms": 100}))["delivery_us"]
+    times: list[int] = finished(bench.start_load(broker, {**live_load(live_ms), "warm_ms": 100}, *urgent()))[
+        "delivery_us"
+    ]
     drained = finished(reader)
     return drained["messages"] / drained["seconds"], times

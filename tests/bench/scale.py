@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.bench.measuring import Bench, Figures, cores, finished, pinned
+from tests.bench.measuring import Bench, Figures, cores, finished, pinned, urgent
 from tests.bench.workloads import FOREBAY, MOSQUITTO, PERSISTENCE
 from tests.harness import Server
 
@@ -86,10 +86,18 @@ def queued(bench: Bench, kind: str, count: int, live_ms: int = LIVE_MS) -> Figur
         found["disk_each"] = disk_bytes(broker.data_dir) / count
         found["start_s"] = first_connack_s(broker)
         found["start_rss"] = broker.rss_bytes()
-        live = {"name": "live", "qos": 1, "publishers": 1, "collectors": 1, "rate": LIVE_RATE, "run_ms": live_ms}
-        found["live_before_us"] = bench.run_load(broker, live)["delivery_us"]
+        live = {
+            "name": "live",
+            "qos": 1,
+            "publishers": 1,
+            "collectors": 1,
+            "rate": LIVE_RATE,
+            "run_ms": live_ms,
+            "calm": 1,
+        }
+        found["live_before_us"] = bench.run_load(broker, live, *urgent())["delivery_us"]
         drain = bench.start_load(broker, {**shape, "collectors": 1, "resume": 1, "messages": count, "warm_ms": 0})
-        beside = bench.start_load(broker, live)
+        beside = bench.start_load(broker, live, *urgent())
         drained = finished(drain)
         found["drain_rate"] = drained["messages"] / drained["seconds"]
         found["drain_s"] = drained["seconds"]
