@@ -26,8 +26,8 @@ _log = logging.getLogger("gmqtt")  # what matters of it comes back as an excepti
 _log.propagate = False
 _log.addHandler(logging.NullHandler())
 
-Deliver = Callable[[str, bytes, bool], bool]
-"""(topic, payload, retained) -> take it; False leaves it with the broker."""
+Deliver = Callable[[str, bytes, bool], "bool | asyncio.Future[None]"]
+"""(topic, payload, retained) -> take it; False leaves it with the broker, a future takes it when it is done."""
 
 
 class Will(NamedTuple):
@@ -117,6 +117,7 @@ class Link:
         self.where = f"{host}:{port}"
         self.lost = asyncio.Event()
         self.qos = 0  # of the message that is being delivered
+        self.properties: dict[str, str] = {}  # and its user properties
         self._address = (host, port)
         self._tls = tls
         self._expiry_s = expiry_s
@@ -125,7 +126,8 @@ class Link:
         self._store = _Unacknowledged()
         self._window = 1
         self._changed = asyncio.Event()
-        self._answered = asyncio.Event()  # PINGRESP
+        self._pings = self._answers = 0  # PINGREQ sent, PINGRESP received, on this connection
+        self._connections = 0
         self._subacks: dict[int, asyncio.Future[Sequence[int]]] = {}
         self._unreleased: set[int] = set()  # QoS 2 packet ids received and not released
         self._reason = 0
@@ -193,6 +195,7 @@ class Link:
     async def open(self) -> None:
         """Connect and take up what was under way. Raises LostError or RefusedError."""
         self.lost.clear()
+        self._connections += 1  # before anything can come
         connecting = asyncio.ensure_future(
             self._client.connect(*self._address, ssl=self._tls or False, keepalive=self._keepalive_s, raise_exc=True)
         )
@@ -209,6 +212,7 @@ class Link:
         finally:
             connecting.cancel()
             losing.cancel()
+        self._count_pings()
         properties = self._handler._connack_properties
         # gmqtt hands out one packet id less than the broker's Receive Maximum, and fails beyond that.
         self._window = max(1, min(_WINDOW_MAX, properties.get("receive_maximum", [65535])[0] - 1))
@@ -218,6 +222,18 @@ class Link:
             await self._room()
             self._send(self._store.forgotten.popleft())
         self._changed.set()
+
+    def _count_pings(self) -> None:
+        """gmqtt sends some of its own, and their answers say less than that to a later one."""
+        connection = self._client._connection
+        send = connection._send_ping_request
+        self._pings = self._answers = 0
+
+        def counted() -> None:
+            self._pings += 1
+            send()
+
+        connection._send_ping_request = counted
 
     async def reopen(self, retry_s: float) -> None:
         """Connect again, with growing pauses, for at most ``retry_s``. Raises LostError or RefusedError."""
@@ -291,11 +307,13 @@ class Link:
                     self._changed.clear()
                     await self._changed.wait()
                 await self._all_read()
-        except TimeoutError:
+        except (TimeoutError, LostError):
             pass
         if not self.lost.is_set():
             end = {"session_expiry_interval": 0} if end_session and self._expiry_s else {}
             await self._client.disconnect(reason_code=_WITH_WILL if with_will else 0, **end)
+        elif self._client._connection is not None:
+            self._client._connection._transport.abort()  # gmqtt leaves it open
 
     async def _all_read(self) -> None:
         """The broker has read our last acknowledgements.
@@ -303,12 +321,22 @@ class Link:
         A close with deliveries unread is a reset, and what a broker has not read when it comes may be lost.
         """
         if self._deliver is not None and not self.lost.is_set():
-            self._answered.clear()
+            await self.passed()
+
+    async def passed(self) -> None:
+        """The broker has read all that was sent, QoS 0 too: it answers a ping after that. Raises LostError."""
+        if not self.lost.is_set():
             self._client._connection._send_ping_request()
-            await self._answered.wait()
+        wanted = self._pings
+        while self._answers < wanted and not self.lost.is_set():
+            self._changed.clear()
+            await self._changed.wait()
+        if self.lost.is_set():
+            raise LostError(self.lost_reason())
 
     def _on_pingresp(self, cmd: int, packet: bytes) -> None:
-        self._answered.set()
+        self._answers += 1
+        self._changed.set()
 
     def lost_reason(self) -> str:
         """Why the connection ended, for people."""
@@ -319,8 +347,13 @@ class Link:
         self, client: gmqtt.Client, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
     ) -> int:
         assert self._deliver is not None
-        self.qos = qos
-        if not self._deliver(topic, payload, bool(properties["retain"])):
+        self.qos, self.properties = qos, dict(properties.get("user_property", ()))
+        connection = self._connections
+        taken = self._deliver(topic, payload, bool(properties["retain"]))
+        if isinstance(taken, asyncio.Future):
+            await taken
+            taken = connection == self._connections  # on another one its packet id is another message's
+        if not taken:
             # gmqtt acknowledges when this coroutine ends, whatever ends it: so it does not end.
             await self._never.wait()
         if qos == 2:

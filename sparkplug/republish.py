@@ -133,6 +133,7 @@ class Republisher:
         for target in self._out.targets.values():
             if target.doubt_since is not None and due(target.doubt_since, _BORN_AGAIN_MS, now):
                 self._die(target, None)
+                self.births_changed = True
         actions += self._out.advance(now)
         if self.node.phase is Phase.BORN and due(self._backlog_at, self._settle_ms, now):
             for target in self._out.targets.values():

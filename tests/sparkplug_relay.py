@@ -148,7 +148,12 @@ class Relay:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self.broker_port)
+        try:
+            from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self.broker_port)
+        except OSError:
+            writer.close()
+            self._tasks.discard(task)
+            return
         connection = _Connection(self, writer, to_broker)
         down = asyncio.ensure_future(self._pump(from_broker, connection.downwards, connection))
         try:

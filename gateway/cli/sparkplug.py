@@ -12,6 +12,7 @@ from rich.table import Table
 from gateway.cli.options import UsageError
 from gateway.cli.sparkplug_check import check
 from gateway.cli.sparkplug_nodes import nodes, rebirth
+from gateway.cli.sparkplug_republish import republish
 from gateway.cli.sparkplug_simulate import simulate
 from gateway.cli.sparkplug_watch import watch
 from gateway.cli.terminal import metric_value, shown, time_of
@@ -26,6 +27,7 @@ app.command()(nodes)
 app.command()(watch)
 app.command()(rebirth)
 app.command()(simulate)
+app.command()(republish)
 app.command()(check)
 
 

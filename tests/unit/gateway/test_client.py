@@ -208,3 +208,64 @@ async def test_a_listener_that_shuts_the_door_at_once() -> None:
     async with Scripted([]) as port:
         with pytest.raises(LostError, match="no answer to CONNECT"):
             await Link("127.0.0.1", port).open()
+
+
+async def test_a_future_acknowledges_on_its_own_connection_and_on_no_other(server: Mosquitto) -> None:
+    taken: list[asyncio.Future[None]] = []
+    came = asyncio.Event()
+
+    def deliver(topic: str, payload: bytes, retained: bool) -> "asyncio.Future[None]":
+        taken.append(asyncio.get_running_loop().create_future())
+        came.set()
+        return taken[-1]
+
+    link = Link("127.0.0.1", server.port, client_id="col", clean=False, expiry_s=600, deliver=deliver)
+    for count in (1, 2):
+        await link.reopen(20)
+        if count == 1:
+            await link.subscribe(["t/#"], 1)
+            other = Link("127.0.0.1", server.port)
+            await other.open()
+            await (await other.publish("t/a", b"1", 1, False))
+            await other.close()
+        async with asyncio.timeout(10):
+            while len(taken) < count:
+                came.clear()
+                await came.wait()
+        if count == 1:
+            assert await collected(server.port, 0) == []  # takes the session over
+            async with asyncio.timeout(10):
+                await link.lost.wait()
+    taken[0].set_result(None)
+    await link.passed()
+    await link.close()
+    await link.reopen(20)
+    async with asyncio.timeout(10):
+        while len(taken) < 3:
+            came.clear()
+            await came.wait()
+    taken[2].set_result(None)
+    await link.close()
+    await link.reopen(20)
+    await link.passed()
+    assert len(taken) == 3
+    await link.close()
+
+
+async def test_a_ping_is_answered_after_what_was_sent_before_it(server: Mosquitto) -> None:
+    got: list[bytes] = []
+
+    def deliver(topic: str, payload: bytes, retained: bool) -> bool:
+        got.append(payload)
+        return True
+
+    link = Link("127.0.0.1", server.port, deliver=deliver)
+    await link.open()
+    await link.subscribe(["t/#"], 0)
+    for number in range(50):
+        await link.publish("t/a", b"%d" % number, 0, False)
+    await link.passed()
+    assert got == [b"%d" % number for number in range(50)]
+    server.kill9()
+    with pytest.raises(LostError, match="connection lost"):
+        await link.passed()
