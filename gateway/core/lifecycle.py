@@ -17,7 +17,7 @@ from gateway.core.pump import pump
 from gateway.core.ranks import enable, in_memory, sids, zero_waits
 from gateway.core.routes import is_closed
 from gateway.core.rules import matches
-from gateway.core.shared import hand_over, pump_groups
+from gateway.core.shared import hand_over, pump_groups, regroup
 from gateway.core.state import CONNACKED, Core
 from gateway.core.state import SESSION_END as SESSION_TIMER
 from gateway.core.subscribe import leave
@@ -275,8 +275,7 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
         end_session(core, s, now)
         return
     for g in s.groups:
-        if g.backlog is not None and not [m for m in g.members if m.client is not None]:
-            unload(core, g.backlog)
+        regroup(core, g, now)
     if s.expiry_s != NEVER:
         s.deadline = now + s.expiry_s * 1000
         core.timer(s.deadline, SESSION_TIMER, s.sid)

@@ -15,7 +15,7 @@ from gateway.core.limits import Limits
 from gateway.core.model import Client, Session
 from gateway.core.port import BridgePort
 from gateway.core.pump import pump
-from gateway.core.shared import pump_groups
+from gateway.core.shared import pump_groups, regroup
 from gateway.core.stall import take_batch
 from gateway.core.state import Core
 from gateway.mqtt.encode import encode
@@ -253,6 +253,8 @@ class Router:
         ranks.reload(self.core, now)
         self.core.routes = {}
         self.core.trie.generation += 1
+        for g in list(self.core.group_by_sid.values()):
+            regroup(self.core, g, now)
 
     def shutdown(self, now: int) -> None:
         """Every connection ends; what waits goes with the last commits."""

@@ -6,7 +6,7 @@ that a memory member never acknowledged is still there for the others.
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import add, delivery, give_back, online, pop, put_back, refill, settle, take
+from gateway.core.backlog import add, delivery, give_back, online, pop, put_back, refill, settle, take, unload
 from gateway.core.delivery import drop, start, write
 from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
 from gateway.core.members import next_pair, pick
@@ -90,6 +90,17 @@ def pump_groups(core: Core, s: Session, now: i64) -> None:
     for g in s.groups:
         if g.backlog is not None and g.backlog.count:
             pump_group(core, g, now)
+
+
+def regroup(core: Core, g: Group, now: i64) -> None:
+    """A member has gone, or the strategy is another: what waited for one may be for others now."""
+    b = g.backlog
+    if b is None:
+        return
+    if not online(b):
+        unload(core, b)
+    elif not core.stopping:
+        pump_group(core, g, now)
 
 
 def hand_over(core: Core, s: Session, now: i64) -> None:

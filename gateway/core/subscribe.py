@@ -11,7 +11,7 @@ from gateway.core.message import Message
 from gateway.core.model import Backlog, Client, Group, Session, Target
 from gateway.core.pump import pump
 from gateway.core.ranks import lane
-from gateway.core.shared import pump_group
+from gateway.core.shared import pump_group, regroup
 from gateway.core.state import RETAINED, Core
 from gateway.core.topics import Subscription, check_filter, split_share
 from gateway.mqtt.encode import encode
@@ -111,7 +111,9 @@ def leave(core: Core, s: Session, g: Group, now: i64) -> None:
         g.members.remove(s)
         s.groups.remove(g)
     g.options.pop(s.sid, None)
-    if not g.members:
+    if g.members:
+        regroup(core, g, now)
+    else:
         end_group(core, g, now)
 
 

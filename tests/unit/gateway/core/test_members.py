@@ -6,7 +6,7 @@ import pytest
 
 from gateway.core.limits import HASH_TOPIC, LEAST_INFLIGHT, ROUND_ROBIN, STICKY
 from tests.conformance.client import Client
-from tests.core_rig import broker, connect, core_of
+from tests.core_rig import broker, connect, core_of, fill
 from tests.memory import MemoryBroker
 
 SHARE = "$share/g/t/#"
@@ -98,6 +98,43 @@ def test_sticky_waits_for_the_one_that_is_full() -> None:
     publish(b, ["t/a"] * 5)
     two.expect_nothing()
     assert numbers(one) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("strategy", [HASH_TOPIC, STICKY])
+@pytest.mark.parametrize("way", ["drop", "end", "unsubscribe", "reload"])
+def test_what_waits_for_a_member_that_goes_is_for_another_at_once(strategy: int, way: str) -> None:
+    """Without an acknowledgement or a message that comes."""
+    b, (one, two) = rig(strategy, 2, receive_maximum=2)
+    publish(b, [f"t/{number % 8}" for number in range(40)])
+    early = numbers(two)
+    stuck = [one.expect("PUBLISH") for _ in range(2)]
+    assert len(early) < 38
+    if way == "drop":
+        one.drop()
+    elif way == "end":
+        one.disconnect(expiry=0)
+    elif way == "unsubscribe":
+        one.unsubscribe(SHARE)
+    else:
+        b.limits.shared_strategy = ROUND_ROBIN
+        b.router.reload(b.limits, b.now)
+        b.pump()
+    ended = {int(got.payload) for got in stuck} if way != "end" else set()
+    late = numbers(two)
+    assert late == sorted(late)
+    assert sorted(early + late) == [number for number in range(40) if number not in ended]
+
+
+@pytest.mark.parametrize("strategy", [HASH_TOPIC, STICKY])
+def test_so_when_the_session_that_ends_is_full_of_its_own(strategy: int) -> None:
+    b, (one, two) = rig(strategy, 2, receive_maximum=2)
+    one.subscribe("own", qos=1)
+    fill(b, "own", 2)
+    publish(b, [f"t/{number % 8}" for number in range(40)])
+    early = numbers(two)
+    assert len(early) < 40
+    one.disconnect(expiry=0)
+    assert sorted(early + numbers(two)) == list(range(40))
 
 
 @pytest.mark.parametrize("strategy", [ROUND_ROBIN, LEAST_INFLIGHT, HASH_TOPIC, STICKY])
