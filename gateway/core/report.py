@@ -6,7 +6,7 @@ from gateway.core.drain import eta_s, rate_of
 from gateway.core.fanout import deliver_all
 from gateway.core.limits import NEVER
 from gateway.core.message import Message
-from gateway.core.model import LANE, SENT, ZERO, Group, Session
+from gateway.core.model import LANE, SENT, ZERO, Backlog, Delivery, Group, Session
 from gateway.core.paths import NAMES
 from gateway.core.ranks import drops
 from gateway.core.routes import route_of
@@ -31,7 +31,7 @@ def status(core: Core, now: i64) -> Row:
     for g in core.groups.values():
         if g.backlog is not None:
             messages += g.backlog.count - len(g.backlog.held)
-            size += g.backlog.bytes
+            size += group_bytes(g.backlog)
     counters = ledger.snapshot()
     return {
         "connections": len(core.clients),
@@ -72,13 +72,25 @@ def queued(s: Session) -> int:
     own = s.backlogs()
     waiting: int = len(s.queue) + len(s.queue0) + s.ranked
     if own:
-        waiting += sum([b.count for b in own])
-        waiting -= len([d for d in s.inflight.values() if d.state <= SENT and d.backlog in own])
+        waiting += sum([b.count for b in own]) - len(in_flight(s, own))
     return waiting
 
 
 def queued_bytes(s: Session) -> int:
-    size: int = s.queue_bytes + sum([b.bytes for b in s.backlogs()])
+    own = s.backlogs()
+    size: int = s.queue_bytes
+    if own:
+        size += sum([b.bytes for b in own]) - sum([d.message.size for d in in_flight(s, own)])
+    return size
+
+
+def in_flight(s: Session, of: list[Backlog]) -> list[Delivery]:
+    """What these queues still owe, but what does not wait there."""
+    return [d for d in s.inflight.values() if d.state <= SENT and d.backlog in of]
+
+
+def group_bytes(b: Backlog) -> int:
+    size: int = b.bytes - sum([d.message.size for d in b.held])
     return size
 
 
@@ -93,8 +105,9 @@ def rank_rows(core: Core, s: Session) -> list[Row]:
         lost = core.ledger.dropped(sid) + core.ledger.dropped(s.sid + LANE * (r.priority + ZERO))
         for b in (r.backlog, r.zero):
             if b is not None:
-                n += b.count - len([d for d in s.inflight.values() if d.backlog is b and d.state <= SENT])
-                size += b.bytes
+                sent = in_flight(s, [b])
+                n += b.count - len(sent)
+                size += b.bytes - sum([d.message.size for d in sent])
         rows.append({"priority": r.priority, "queue_messages": n, "queue_bytes": size, "dropped": lost})
     return rows
 
@@ -167,7 +180,7 @@ def group_row(core: Core, g: Group, now: i64) -> Row:
         "expires_in_ms": None,
         "subscriptions": [{"filter": g.filter, "qos": 2, "members": [s.client_id for s in g.members]}],
         "queue_messages": b.count - len(b.held) if b is not None else 0,
-        "queue_bytes": b.bytes if b is not None else 0,
+        "queue_bytes": group_bytes(b) if b is not None else 0,
         "oldest_ms": age,
         "inflight": len(b.held) if b is not None else 0,
         "window": 0,

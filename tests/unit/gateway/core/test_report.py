@@ -1,5 +1,7 @@
 """What the broker says of itself."""
 
+import pytest
+
 from tests.core_rig import broker, connect, core_of, fill
 
 
@@ -15,6 +17,8 @@ def test_status_counts_what_is_there() -> None:
     queue = status["queue"]
     assert isinstance(queue, dict)
     assert queue["messages"] == 2
+    (row,) = [row for row in b.router.sessions(b.now) if row["client_id"] == "s"]
+    assert row["queue_bytes"] == queue["bytes"]
     assert queue["oldest_ms"] >= 1_500
     assert status["inflight"] == 1
     assert status["subscriptions"] == 1
@@ -62,6 +66,36 @@ def test_a_group_is_listed_beside_the_sessions() -> None:
     assert row is not None
     assert (row["kind"], row["queue_messages"], row["connected"], row["persistent"]) == ("group", 2, False, True)
     assert [r["kind"] for r in b.router.sessions(b.now)] == ["session", "group"]
+
+
+@pytest.mark.parametrize("share", ["", "$share/g/"])
+@pytest.mark.parametrize("priorities", [[], [("t", 9)]])
+def test_bytes_are_those_of_what_is_queued_without_what_is_in_flight(
+    share: str, priorities: list[tuple[str, int]]
+) -> None:
+    b = broker(mqueue_priorities=priorities)
+    b.router.reload(b.limits, b.now)
+    client = connect(b, "s", receive_maximum=1)
+    client.subscribe(share + "t", qos=1)
+    giver = connect(b, "p", clean=True, expiry=0)
+    for size in (5000, 300, 20):
+        giver.put("t", bytes(size), 1)
+    row = b.router.session(share + "t" if share else "s", b.now)
+    assert row is not None
+    assert (row["queue_messages"], row["inflight"]) == (2, 1)
+    assert isinstance(row["queue_bytes"], int)
+    assert 320 <= row["queue_bytes"] <= 420
+    queue = b.router.status(b.now)["queue"]
+    assert isinstance(queue, dict)
+    assert queue["bytes"] == row["queue_bytes"]
+    if priorities and not share:
+        ranks = row["priorities"]
+        assert isinstance(ranks, list)
+        assert [(r["priority"], r["queue_bytes"]) for r in ranks] == [(9, row["queue_bytes"]), (0, 0)]
+    assert len(client.take_all()) == 3
+    row = b.router.session(share + "t" if share else "s", b.now)
+    assert row is not None
+    assert (row["queue_messages"], row["queue_bytes"], row["inflight"]) == (0, 0, 0)
 
 
 def test_sys_topics_are_sent_only_when_they_change() -> None:
