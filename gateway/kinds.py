@@ -14,6 +14,8 @@ from gateway.core.topics import check_filter
 
 _SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _DURATIONS_MS = {"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+SIZE_MAX: Final = 1 << 50  # bytes; what is compiled counts them in 64 bits
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")  # int() refuses what is far longer
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 Address = tuple[str, int]
@@ -90,7 +92,7 @@ class Integer:
         return value
 
     def from_text(self, text: str) -> object:
-        return int(text) if re.fullmatch(r"[+-]?\d+", text) else text
+        return int(text) if _WHOLE.fullmatch(text) else text
 
     def show(self, value: object) -> str:
         for word, number in self.words.items():
@@ -124,7 +126,7 @@ class Ratio:
 class Size:
     """Bytes, as a number or with a unit: 1048576, "512MiB"."""
 
-    def __init__(self, low: int = 0, high: int | None = None, words: dict[str, int] | None = None) -> None:
+    def __init__(self, low: int = 0, high: int = SIZE_MAX, words: dict[str, int] | None = None) -> None:
         self.low, self.high = low, high
         self.words = words or {}
         self.allowed = _or_words(f'an integer{_range(low, high)} (bytes) or a size such as "512MiB"', self.words)
@@ -133,13 +135,16 @@ class Size:
         if isinstance(value, str):
             if value in self.words:
                 return self.words[value]
-            value = int(_quantity(value, _SIZES))
+            amount = _quantity(value, _SIZES)
+            if amount > self.high:  # and so what is no int at all
+                raise ValueError
+            value = int(amount)
         if not isinstance(value, int) or isinstance(value, bool) or not _within(value, self.low, self.high):
             raise ValueError
         return value
 
     def from_text(self, text: str) -> object:
-        return int(text) if text.isdecimal() else text
+        return int(text) if _WHOLE.fullmatch(text) else text
 
     def show(self, value: object) -> str:
         assert isinstance(value, int)

@@ -208,7 +208,7 @@ def read(path: Path) -> Profile:
         raise ProfileError([f"{path}: cannot be read: {e.strerror or e}"]) from None
     except UnicodeDecodeError as e:
         raise ProfileError([f"{path}: not UTF-8 at byte {e.start}: expected a TOML file"]) from None
-    except (tomllib.TOMLDecodeError, RecursionError) as e:
+    except (ValueError, RecursionError) as e:  # ValueError: not TOML, or a number with thousands of digits
         raise ProfileError([f"{path}: {' '.join(str(e).split())}: expected a TOML file"]) from None
     evidence = values.get("evidence")
     if isinstance(evidence, dict) and type(evidence.get("date")) is datetime.date:

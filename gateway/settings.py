@@ -377,6 +377,8 @@ def _read(path: Path) -> dict[str, Any]:
         number = int(at[1]) if at else len(lines)
         line = lines[number - 1].strip() if 0 < number <= len(lines) else "end of file"
         raise SettingsError(f"{path}: line {number}: {line[:80]}: not valid TOML: {message}") from None
+    except ValueError:  # int() has a limit of its own
+        raise SettingsError(f"{path}: not valid TOML: a number with thousands of digits") from None
 
 
 def _flat(table: dict[str, Any], where: str, above: str = "") -> Iterator[tuple[str, object]]:

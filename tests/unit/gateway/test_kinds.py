@@ -11,6 +11,7 @@ from gateway.bridge_settings import TopicLevel
 from gateway.core.limits import NEVER, UNSET, ClientRule
 from gateway.core.topics import check_filter
 from gateway.kinds import (
+    SIZE_MAX,
     Addresses,
     Boolean,
     Choice,
@@ -39,6 +40,7 @@ FOREVER = {"never": NEVER}
         (Size(), "512MiB", 512 << 20),
         (Size(), "1.5 KiB", 1536),
         (Size(), 7, 7),
+        (Size(), "1024TiB", SIZE_MAX),
         (Size(words={"unlimited": 0}), "unlimited", 0),
         (Duration(), 30, 30),
         (Duration(), "30", 30),
@@ -84,6 +86,9 @@ def test_takes(kind: Kind, value: object, parsed: object) -> None:
         (Size(), "5 parsecs"),
         (Size(), "-1"),
         (Size(), False),
+        (Size(), SIZE_MAX + 1),
+        (Size(), "1025TiB"),
+        (Size(words={"unlimited": 0}), "9" * 400 + "GiB"),
         (Duration(), -1),
         (Duration(), "1x"),
         (Duration(), ""),
@@ -146,6 +151,9 @@ def test_refuses(kind: Kind, value: object) -> None:
         (Ratio(1, 10), "1.5", 1.5),
         (Size(), "1024", 1024),
         (Size(), "1KiB", "1KiB"),
+        (Size(), "9" * 5000, "9" * 5000),
+        (Integer(), "9" * 5000, "9" * 5000),
+        (Integer(), "\u0663", "\u0663"),
         (Duration(), "5m", "5m"),
         (Boolean(), "YES", True),
         (Boolean(), "off", False),
@@ -178,7 +186,7 @@ def _round_trip(kind: Kind, value: object) -> None:
     assert kind.parse(tomllib.loads("x = " + kind.show(value))["x"]) == value
 
 
-@given(st.integers(0, 2**63))
+@given(st.integers(0, SIZE_MAX))
 def test_a_shown_size_reads_back(count: int) -> None:
     _round_trip(Size(words={"unlimited": 0}), count)
 

@@ -134,6 +134,7 @@ def test_a_fault_names_file_key_and_what_is_expected(
         (b"name = ", "expected a TOML file"),
         (b"\xff\xfe", "not UTF-8 at byte 0"),
         (b"a = " + b"[" * 100_000, "expected a TOML file"),
+        (b"a = " + b"9" * 5000, "expected a TOML file"),
         (b"#" * (profiles.FILE_BYTES_MAX + 1), "larger than expected"),
     ],
 )

@@ -81,7 +81,7 @@ def test_limits_carry_the_values_in_their_units(tmp_path: Path) -> None:
     [
         (
             'store.max_bytes = "x"',
-            'forebay.toml: store.max_bytes = "x": expected an integer >= 1048576 (bytes) or a size such as "512MiB"',
+            'forebay.toml: store.max_bytes = "x": expected an integer from 1048576 to 1125899906842624 (bytes)',
         ),
         ("[mqtt]\nmax_inflight = 0", "forebay.toml: mqtt.max_inflight = 0: expected an integer from 1 to 65535"),
         ("[mqtt]\nmax_inflght = 5", "forebay.toml: mqtt.max_inflght = 5: unknown key; did you mean mqtt.max_inflight?"),
@@ -128,6 +128,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_files_of_strange_editors(tmp_path: Path) -> None:
     assert file_settings(tmp_path, "\ufeff[mqtt]\r\nmax_inflight = 5\r\n").mqtt_max_inflight == 5
     assert error_of(tmp_path, "x = " + "[" * 100_000) == "forebay.toml: not valid TOML: nested too deeply"
+    long = "forebay.toml: not valid TOML: a number with thousands of digits"
+    assert error_of(tmp_path, "x = " + "9" * 5000) == long
 
 
 def test_tls_needs_files_that_are_there(tmp_path: Path) -> None:

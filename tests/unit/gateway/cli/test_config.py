@@ -35,7 +35,8 @@ def test_check_names_what_is_wrong(forebay: Forebay, tmp_path: Path) -> None:
     code, out, err = forebay("config", "check", "--config", "f.toml")
     assert (code, out) == (2, "")
     assert err == (
-        'forebay: f.toml: store.max_bytes = "x": expected an integer >= 1048576 (bytes) or a size such as "512MiB"\n'
+        'forebay: f.toml: store.max_bytes = "x": expected an integer from 1048576 to 1125899906842624 (bytes)'
+        ' or a size such as "512MiB"\n'
     )
 
 
