@@ -83,6 +83,7 @@ class Republishing:
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._opened = False
+        self._fault: Exception | None = None
         self._waiting: deque[tuple[Hashable, asyncio.Future[None]]] = deque()  # acknowledgements, in their order
         self._done: set[Hashable] = set()
         self._source = Link(
@@ -102,9 +103,11 @@ class Republishing:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._remember()
             if self._opened:
                 await self._source.close()
+        self._remember()
+        if self._fault is not None:
+            raise self._fault
         for task in done:
             task.result()
 
@@ -165,12 +168,16 @@ class Republishing:
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._source.qos:
             self._waiting.append((key, taken))
-        actions = self._machine.take(
-            key, topic, payload, _now(), late=said.get("forebay-late") == "1",
-            received=int(received) if received.isdecimal() else None,
-        )  # fmt: skip
-        self._do(actions)
-        self._acknowledge()
+        try:
+            actions = self._machine.take(
+                key, topic, payload, _now(), late=said.get("forebay-late") == "1",
+                received=int(received) if received.isdecimal() else None,
+            )  # fmt: skip
+            self._do(actions)
+            self._acknowledge()
+        except Exception as error:  # gmqtt would acknowledge the message all the same
+            self._fault = error
+            self.stop()
         return taken
 
     def _acknowledge(self) -> None:

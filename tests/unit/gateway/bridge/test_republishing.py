@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.bridge.republish_state import load
+from gateway.bridge.republish_state import StateFileError, load
 from gateway.bridge.republishing import Place, Republishing
 from gateway.client import Link
 from sparkplug.datatypes import DataType
@@ -138,6 +138,31 @@ async def test_a_lost_destination_gets_a_new_session_with_the_next_bd_seq(
             await link.close()
     assert runner.totals.lost >= 1
     assert load(tmp_path / "state").bd_seq == runner.totals.sessions - 1
+
+
+async def test_a_birth_that_cannot_be_written_down_ends_it_and_is_not_acknowledged(
+    servers: tuple[Mosquitto, Mosquitto], tmp_path: Path
+) -> None:
+    here, there = servers
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    async def until_it_ends(ears: Ears) -> None:
+        async with running(here.port, there.port, folder / "state") as runner:
+            await ears.until("NBIRTH")
+            shutil.rmtree(folder)
+            await publish(here.port, nbirth())
+            for _ in range(1000):
+                await asyncio.sleep(0 if runner.totals.taken else 0.01)
+            assert runner.totals.taken
+
+    async with listening(there.port) as ears:
+        with pytest.raises(StateFileError, match="folder/state: cannot be written"):
+            await until_it_ends(ears)
+        ears.said.clear()
+        folder.mkdir()
+        async with running(here.port, there.port, folder / "state"):
+            await ears.until("DBIRTH/g:e")
 
 
 async def test_commands_go_back_to_the_source(servers: tuple[Mosquitto, Mosquitto], tmp_path: Path) -> None:
