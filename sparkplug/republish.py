@@ -48,7 +48,7 @@ class Republisher:
     ) -> None:
         self.node = EdgeNode(id, bd_seq=bd_seq, primary_host=primary_host, legacy_state=legacy_state)
         self._out = Outflow(self.node, rate)
-        self.births_changed = False  # since the last snapshot
+        self.births_changed = False  # set here, cleared by whoever has written the snapshot down
         self._live_ms, self._settle_ms, self._commands = live_ms, settle_ms, commands
         self._nodes: dict[NodeId, Node] = {}
         self._definitions: dict[str, Metric] = {}
@@ -150,7 +150,6 @@ class Republisher:
 
     def snapshot(self) -> list[Kept]:
         """The births that are kept, those in force last of their source."""
-        self.births_changed = False
         kept = []
         for node in self._nodes.values():
             for birth in node.epochs:

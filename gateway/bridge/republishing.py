@@ -121,6 +121,7 @@ class Republishing:
 
     def _remember(self) -> None:
         save(self._state, Remembered(self._machine.node.bd_seq, self._machine.snapshot()))
+        self._machine.births_changed = False
 
     # The sources
 
