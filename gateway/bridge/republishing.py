@@ -103,8 +103,9 @@ class Republishing:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if self._opened:
-                await self._source.close()
+            if not self._opened:
+                self._source.lost.set()  # what is half open is of no use
+            await self._source.close()
         self._remember()
         if self._fault is not None:
             raise self._fault
