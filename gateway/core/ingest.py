@@ -97,9 +97,12 @@ def arrive(core: Core, c: Client | None, source: Source, payload: bytes, qos: i6
     kind = source.kind
     source.count(qos)
     scan = core.nodes.scan
-    if not scan.read(payload, kind == NBIRTH or kind == NDEATH):
+    if not scan.read(payload, kind == NBIRTH or kind == NDEATH) or (kind <= DBIRTH and not payload):
         source.unreadable += 1
-        return LIVE
+        if kind > DBIRTH:
+            return LIVE
+        source.late += 1  # a birth that says nothing: the one in force stays
+        return LATE
     if kind == NDEATH:
         return on_death(core, source, now)
     if scan.historical:

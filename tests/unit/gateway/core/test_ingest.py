@@ -354,6 +354,28 @@ def test_an_unreadable_payload_is_kept_and_counted() -> None:
     assert late(plant.say("NDATA", data(1))) == "0"
 
 
+@pytest.mark.parametrize("damaged", [b"", b"\xff\xff", b'{"json":1}', nbirth(2)[:-3]])
+@pytest.mark.parametrize("topic", [TOPIC.format("NBIRTH"), "spBv1.0/g/DBIRTH/e/d"])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_birth_that_cannot_be_read_is_late_and_the_one_in_force_stays(topic: str, damaged: bytes, qos: int) -> None:
+    plant = Plant()
+    plant.collector.subscribe("spBv1.0/g/DBIRTH/e/d", qos=1)
+    plant.born(1)
+    plant.edge.put("spBv1.0/g/DBIRTH/e/d", payload(metric("x", 1, 7), time=T + 1, seq=1), 0)
+    plant.collector.take()
+    core = core_of(plant.broker)
+    source = core.nodes.sources[topic]
+    before = [birth.payload for birth in source.births]
+    plant.edge.put(topic, damaged, qos)
+    assert late(plant.collector.take(payload=damaged)) == "1"
+    assert [birth.payload for birth in source.births] == before
+    shown = core.retained.get("$sparkplug/certificates/" + topic)
+    assert shown is not None
+    assert shown.payload == before[-1]
+    assert (source.unreadable, source.late, plant.node.born, plant.node.bd_seq) == (1, 1, True, 1)
+    assert late(plant.say("NDATA", data(2, time=T + 2))) == "0"
+
+
 def test_data_without_seq_is_counted_by_nobody() -> None:
     plant = Plant()
     plant.born()
