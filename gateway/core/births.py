@@ -36,6 +36,8 @@ def keep_birth(core: Core, source: Source, payload: bytes, id: i64, now: i64) ->
     if births and births[-1].id == birth.id:
         births[-1] = birth
     else:
+        if births:
+            births[-1].payload = b""
         births.append(birth)
         if len(births) == 2:
             core.nodes.superseded.append(source)
@@ -102,6 +104,8 @@ def load_births(core: Core, rows: list[tuple[str, bytes]], now: i64) -> None:
         births.sort(key=birth_id)
         if len(births) > 1:
             core.nodes.superseded.append(source)
+            for old in births[:-1]:
+                old.payload = b""
         payload = births[-1].payload
         certify(core, source, payload)
         scan = core.nodes.scan

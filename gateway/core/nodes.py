@@ -98,7 +98,10 @@ class Source:
 
 @final
 class Birth:
-    """A birth and what it holds for: messages of its node from ingest id ``id`` on, up to the next one."""
+    """A birth and what it holds for: messages of its node from ingest id ``id`` on, up to the next one.
+
+    Only the birth in force has its payload here: of those before there may be any number, and disk is cheaper than RAM.
+    """
 
     def __init__(self, id: int, received: int, payload: bytes) -> None:
         self.id = id

@@ -101,8 +101,12 @@ def test_an_old_birth_stays_while_a_queue_has_data_of_it() -> None:
     assert len(ids) == 3
     assert [birth_at(source(b), id) for id in (ids[0] + 1, ids[1], ids[2] + 99)] == source(b).births
     assert birth_at(source(b), ids[0] - 1) is None
+    assert [birth.payload for birth in source(b).births] == [b"", b"", nbirth(3, 0, T + 10)]  # the others: on disk
     b.crash()
     assert [birth.id for birth in source(b).births] == ids
+    assert [birth.payload for birth in source(b).births] == [b"", b"", nbirth(3, 0, T + 10)]
+    kept = [row[8:] for key, row in sorted(b.store.bridge.items()) if key.endswith(NBIRTH)]
+    assert kept == [nbirth(3, 0, T), nbirth(3, 0, T + 9), nbirth(3, 0, T + 10)]
     collector = connect(b, "c")
     collector.take()
     b.advance(3000)
