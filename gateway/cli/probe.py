@@ -19,6 +19,17 @@ from gateway.profiles import as_toml, schema
 from gateway.schema import check
 
 POLL_S = 0.2
+SECONDS_MAX = 604_800  # a week; nan and inf are no numbers of seconds either
+
+
+def _seconds(name: str, minimum: float, help: str) -> Any:
+    return typer.Option(name, metavar="SECONDS", min=minimum, max=SECONDS_MAX, help=help)
+
+
+OverflowOption = Annotated[float, _seconds("--overflow", 0, "Also try how much it keeps in so long an outage.")]
+ReconnectOption = Annotated[float, _seconds("--reconnect", 1, "How long it may take to come back.")]
+SettleOption = Annotated[float, _seconds("--settle", 0.1, "Without late data, a replay is over.")]
+OutageOption = Annotated[float, _seconds("--outage", 0, "Length of the outage, if not 1.5 x keep alive.")]
 
 
 def probe(
@@ -33,18 +44,10 @@ def probe(
         list[str] | None,
         typer.Option("--step", metavar="STEP", help=f"Only this one; may be repeated: {', '.join(STEPS)}."),
     ] = None,
-    overflow: Annotated[
-        float, typer.Option("--overflow", metavar="SECONDS", help="Also try how much it keeps in so long an outage.")
-    ] = 0.0,
-    reconnect: Annotated[
-        float, typer.Option("--reconnect", metavar="SECONDS", min=1, help="How long it may take to come back.")
-    ] = 180.0,
-    settle: Annotated[
-        float, typer.Option("--settle", metavar="SECONDS", min=0.1, help="Without late data, a replay is over.")
-    ] = 10.0,
-    outage: Annotated[
-        float, typer.Option("--outage", metavar="SECONDS", help="Length of the outage, if not 1.5 x keep alive.")
-    ] = 20.0,
+    overflow: OverflowOption = 0.0,
+    reconnect: ReconnectOption = 180.0,
+    settle: SettleOption = 10.0,
+    outage: OutageOption = 20.0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the profile there instead of to NAME.toml.")
     ] = None,

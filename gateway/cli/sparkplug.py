@@ -46,6 +46,8 @@ def decode_file(
     """Print what a payload says; what is unusual in it comes on stderr. Exit code 2 when it cannot be decoded."""
     names: dict[int, str] = {}
     types: dict[int | str, int] = {}
+    if birth is not None and str(file) == str(birth) == "-":
+        raise UsageError("--birth -: expected a file, as stdin is the payload already")
     if birth is not None:
         for metric in _decoded(birth, hexadecimal, types).metrics:
             if metric.name is not None:

@@ -233,7 +233,7 @@ class _Node:
 
 
 def simulate(
-    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Edge nodes.")] = 1,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, max=10_000, help="Edge nodes.")] = 1,
     devices: Annotated[int, typer.Option("--devices", min=0, help="Devices of each; 0 = the nodes alone.")] = 2,
     metrics: Annotated[int, typer.Option("--metrics", min=1, help="Metrics of each device.")] = 10,
     rate: Annotated[float, typer.Option("--rate", min=0.001, help="Data messages a second, of all together.")] = 10,

@@ -40,6 +40,11 @@ def data(broker: Broker) -> tuple[str, str]:
         (("plant/press", "--step", "explode"), "--step explode: expected one of acknowledge, outage"),
         (("plant/press", "--out", "."), ".: is there already; --force writes over it"),
         (("plant/press", "--reconnect", "0"), "reconnect"),
+        *(
+            (("plant/press", option, value), f"'{option}'")
+            for option in ("--overflow", "--reconnect", "--settle", "--outage")
+            for value in ("nan", "inf", "-1")
+        ),
     ],
 )
 def test_bad_arguments_are_one_line(

@@ -81,3 +81,5 @@ def test_what_cannot_be_decoded_is_one_line(forebay: Forebay) -> None:
         "forebay: none: cannot be read: No such file or directory\n",
     )
     assert forebay("sparkplug", "decode", "file", "--birth", "hex").code == 2
+    twice = forebay("sparkplug", "decode", "-", "--birth", "-")
+    assert twice == (2, "", "forebay: --birth -: expected a file, as stdin is the payload already\n")
