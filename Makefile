@@ -2,6 +2,9 @@
 SOURCES := $(shell find gateway sparkplug firmware_profiles -name '*.py' -o -name '*.typed' -o -path '*/devices/*') pyproject.toml
 # -P: the working tree must not shadow what is installed
 PYTEST := PYTHONSAFEPATH=1 .venv/bin/pytest
+# these get a process for each core; the others have the machine to themselves, one after another
+INSIDE := $(addprefix tests/,unit/ conformance/ property/)
+APART := -n auto --dist loadfile
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -10,8 +13,9 @@ run: .venv/.installed  ## install into .venv and start the broker on 127.0.0.1:1
 	@exec .venv/bin/forebay run --data-dir var
 
 test: .venv/.dev .venv/.installed  ## run every test: the compiled package, then the in-memory parts interpreted
-	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) tests
-	FOREBAY_EXPECT=interpreted PYTHONPATH=. $(PYTEST) $(wildcard tests/unit tests/conformance tests/property)
+	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) $(APART) $(INSIDE)
+	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) $(filter-out $(INSIDE) tests/bench/ tests/__pycache__/,$(wildcard tests/*/))
+	FOREBAY_EXPECT=interpreted PYTHONPATH=. $(PYTEST) $(APART) $(INSIDE)
 
 lint: .venv/.dev  ## ruff, mypy --strict, import-linter
 	.venv/bin/ruff format --check .

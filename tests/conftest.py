@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     modules = [
         f"gateway.{path.parent.name}.{path.stem}" for part in ("mqtt", "core") for path in (root / part).glob("*.py")
     ]
-    modules += ["gateway.net.connection"] if (root / "net" / "connection.py").exists() else []
+    modules += ["gateway.net.connection", "sparkplug.scan"]
     wrong = [
         name for name in modules if not name.endswith("__init__") and _is_compiled(name) is not (EXPECT == "compiled")
     ]
