@@ -37,6 +37,7 @@ REPEATED: Final = 2
 IDS_KEY: Final = "ingest.ids"  # in the store's meta: ids below it may have been given
 ID_BLOCK: Final = 65_536
 SEQ: Final = 256
+AHEAD_MS: Final = 60_000  # what a node's clock may be ahead of ours
 
 
 def reserve(core: Core) -> None:
@@ -168,12 +169,17 @@ def on_death(core: Core, source: Source, now: i64) -> i64:
     return LIVE
 
 
+def was_ahead(core: Core, node: Node, now: i64) -> bool:
+    """Its birth bears a time that is still to come: its clock was wrong then, and has been set back."""
+    return core.nodes.utc_exact and node.birth_time > now + core.nodes.utc_offset_ms + AHEAD_MS
+
+
 def on_birth(core: Core, c: Client | None, source: Source, now: i64) -> i64:
     node = source.node
     scan = core.nodes.scan
     time = scan.timestamp
     same = c is not None and node.client is c
-    if same and node.born and 0 < time < node.birth_time:
+    if same and node.born and 0 < time < node.birth_time and not was_ahead(core, node, now):
         tell(core, OLD_BIRTH, node, source, now, time, node.birth_time)
         return LATE
     doubtful = not node.born and scan.bd_seq >= 0 and scan.bd_seq == node.dead_bd_seq

@@ -326,6 +326,18 @@ def test_an_old_birth_never_takes_the_place_of_a_newer_one() -> None:
     assert [birth.payload for birth in core_of(plant.broker).nodes.sources[topic].births] == [nbirth(1, 0, T + 100)]
 
 
+def test_a_birth_after_a_clock_was_set_back_counts() -> None:
+    plant = Plant()
+    plant.broker.router.bridge.set_utc(T, True, plant.broker.now)
+    plant.born(1, T + 3_600_000)
+    assert late(plant.say("NBIRTH", nbirth(1, 0, T + 1), 1)) == "0"
+    assert late(plant.say("NDATA", data(1, time=T + 2))) == "0"
+    assert plant.node.birth_time == T + 1
+    plant.broker.router.bridge.set_utc(T, False, plant.broker.now)  # nobody knows who is right
+    plant.say("NBIRTH", nbirth(1, 0, T + 3_600_000))
+    assert late(plant.say("NBIRTH", nbirth(1, 0, T + 3), 1)) == "1"
+
+
 def test_an_old_device_birth_is_late_and_names_nothing() -> None:
     plant = Plant()
     topic = "spBv1.0/g/DBIRTH/e/d"
