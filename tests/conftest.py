@@ -28,9 +28,7 @@ def pytest_report_header() -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """A run that was asked for one build must not quietly test the other."""
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # a background job's: what tests start would be deaf to it too
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job's; what tests start would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not EXPECT:
         return
