@@ -1,6 +1,6 @@
 """What goes wrong between a node and who listens to it, and the tests of what is done about it."""
 
-import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -87,9 +87,5 @@ RULES: dict[str, list[tuple[str, str]]] = {
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_has_its_tests(rule: str) -> None:
     for file, name in RULES[rule]:
-        there = {
-            node.name
-            for node in ast.walk(ast.parse((TESTS / file).read_text()))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        }
+        there = re.findall(r"^ *(?:async )?def (\w+)", (TESTS / file).read_text(), re.MULTILINE)
         assert f"test_{name}" in there, file
