@@ -5,6 +5,7 @@ Reading is lenient: a negative Int8 or Int16 may be masked to its width or sign-
 type or out of range is a ``PayloadError``.
 """
 
+import struct
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, Final
@@ -115,6 +116,15 @@ def _unsigned(datatype: DataType, bits: int) -> Callable[[int], int]:
     return read
 
 
+def _single(raw: float) -> float:
+    """A Float that came in the field of a Double is the nearest that a Float can say; beyond its range it stays."""
+    try:
+        nearest: float = struct.unpack("<f", struct.pack("<f", raw))[0]
+    except OverflowError:
+        return raw
+    return nearest
+
+
 def text(value: str) -> str:
     """A string field; protobuf gives bytes where they are no UTF-8."""
     if value.__class__ is not str:
@@ -139,8 +149,8 @@ def _readers() -> dict[int, dict[str, Read]]:
     for datatype in (DataType.UInt64, DataType.DateTime):
         found[datatype] = {"int_value": None, "long_value": None}
     found[DataType.UInt32]["int_value"] = None
-    for datatype in (DataType.Float, DataType.Double):
-        found[datatype] = {"float_value": None, "double_value": None}
+    found[DataType.Float] = {"float_value": None, "double_value": _single}
+    found[DataType.Double] = {"float_value": None, "double_value": None}
     found[DataType.Boolean] = {"boolean_value": None}
     for datatype in (DataType.String, DataType.Text, DataType.UUID):
         found[datatype] = {"string_value": text}

@@ -94,6 +94,10 @@ def test_no_datatype_is_read_from_just_any_field(field: str, datatype: int) -> N
 def test_floats_are_read_in_both_widths() -> None:
     for datatype in (DataType.Float, DataType.Double):
         assert read_scalar("float_value", 0.5, datatype) == read_scalar("double_value", 0.5, datatype) == 0.5
+    assert read_scalar("double_value", 4.2e-69, DataType.Float) == 0.0
+    assert read_scalar("double_value", 0.1, DataType.Float) == 0.10000000149011612
+    assert read_scalar("double_value", 1e300, DataType.Float) == 1e300  # no Float at all, and none is written of it
+    assert read_scalar("double_value", 4.2e-69, DataType.Double) == 4.2e-69
 
 
 def test_what_is_no_utf8_is_refused() -> None:
