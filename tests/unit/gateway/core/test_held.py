@@ -65,3 +65,17 @@ def test_given_back_twice() -> None:
     assert not held
     with pytest.raises(IndexError):
         held.settle(d)
+
+
+@pytest.mark.parametrize("leave", ["settle", "give_back"])
+def test_what_was_settled_behind_the_first_goes_with_it(leave: str) -> None:
+    held = Held()
+    first, second, third = delivery(1), delivery(2), delivery(3)
+    for d in (first, second, third):
+        held.add(d)
+    assert not held.settle(second)
+    if leave == "settle":
+        assert held.settle(first)
+    else:
+        held.give_back(first)
+    assert held.settle(third)
