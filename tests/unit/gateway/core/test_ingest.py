@@ -272,6 +272,21 @@ def test_the_answer_to_a_repetition_waits_for_the_first_one() -> None:
     plant.collector.expect_nothing()
 
 
+def test_the_answer_to_a_repetition_waits_also_on_another_connection() -> None:
+    """There nothing stands before it: only the commit of the first one holds it back."""
+    plant = Plant()
+    plant.born()
+    again = connect(plant.broker, "again", version=4, clean=True)
+    plant.broker.hold()
+    plant.edge.publish(TOPIC.format("NDATA"), data(1), qos=1, pid=1)
+    again.publish(TOPIC.format("NDATA"), data(1), qos=1, pid=2)
+    again.expect_nothing()
+    plant.broker.release()
+    assert again.expect("PUBACK").pid == 2
+    plant.collector.take(payload=data(1))
+    plant.collector.expect_nothing()
+
+
 def test_the_will_is_ingested_like_any_death() -> None:
     plant = Plant(will_qos=0)
     plant.born(0)
