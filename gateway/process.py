@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-SWITCH_INTERVAL_S: Final = 0.00025  # the store's thread gets the interpreter lock back soon beside a busy loop
+# The store's thread asks for the interpreter lock after this time. A busy loop lets go of it at every poll, in turns of
+# some 50 us: with a longer wait each of them wakes the thread too late to get it and too early to ask, for seconds.
+SWITCH_INTERVAL_S: Final = 0.00001
 GC_THRESHOLDS: Final = (50_000, 20, 50)  # messages die by reference count; cycles are rare
 
 

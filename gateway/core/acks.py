@@ -6,7 +6,7 @@ from gateway.core.backlog import settle
 from gateway.core.feed import feed
 from gateway.core.hold import answered
 from gateway.core.model import RELEASED, RELEASING, SENT, STAGED, Client, Delivery, Session
-from gateway.core.pump import pump
+from gateway.core.pump import pump, waits
 from gateway.core.shared import pump_groups
 from gateway.core.state import RELEASE, Core
 from gateway.mqtt.encode import encode_ack
@@ -26,7 +26,8 @@ def complete(core: Core, s: Session, d: Delivery, now: i64) -> None:
     if d.qos == 2 and s.backlog is not None:
         core.dirty_session(s)
         core.lazy(now)
-    pump(core, s, now)
+    if waits(s):
+        pump(core, s, now)
     if core.parked:
         core.retry = True
     if s.groups:

@@ -2,7 +2,6 @@
 
 from mypy_extensions import i64
 
-from gateway.core.answers import release_acks
 from gateway.core.batch import Batch
 from gateway.core.fifo import Fifo
 from gateway.core.history import History
@@ -82,10 +81,13 @@ def done(core: Core, m: Message, sid: int) -> None:
 
 
 def answer(core: Core, m: Message) -> None:
-    """Nothing is missing: its publisher may hear so."""
+    """Nothing is missing: its publisher may hear so, at the end of the turn with all that are done by then."""
     if m.answers and not m.done:
         m.done = True
-        release_acks(core, m.client)
+        c = m.client
+        if not c.answering:
+            c.answering = True
+            core.answering.append(c)
 
 
 def in_order(core: Core) -> None:

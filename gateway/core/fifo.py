@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Final, Generic, TypeVar, cast, final
 
+from mypy_extensions import i64
+
 T = TypeVar("T")
 
 SPARE: Final = 64  # taken places at the front before they are given back
@@ -14,7 +16,7 @@ class Fifo(Generic[T]):
 
     def __init__(self, items: list[T] | None = None) -> None:
         self._items: list[T] = items if items is not None else []
-        self._front: int = 0
+        self._front: i64 = 0
 
     def __len__(self) -> int:
         return len(self._items) - self._front

@@ -321,6 +321,7 @@ class Client:
         self.acks: Fifo[PendingAck] = Fifo()  # PUBACK, in the order of the PUBLISHes
         self.recs: Fifo[PendingAck] = Fifo()  # PUBREC
         self.unacked: i64 = 0  # incoming QoS 1 not answered yet
+        self.answering: bool = False  # some of ``acks`` may leave at the end of the turn
         self.keep_alive_ms: i64 = 0
         self.heard: i64 = now
         self.opened: i64 = now

@@ -45,6 +45,14 @@ def staged(core: Core, s: Session, packet_id: int, now: i64) -> None:
         pump(core, s, now)
 
 
+def waits(s: Session) -> bool:
+    """Whether pump() might find something: most acknowledgements free a slot that nothing waits for."""
+    b = s.backlog
+    if b is not None and (b.ram or not b.live):
+        return True
+    return bool(s.queue) or bool(s.queue0) or bool(s.resend) or s.ranks is not None
+
+
 def pump(core: Core, s: Session, now: i64) -> None:
     """Send what the window and the connection take now."""
     c = s.client

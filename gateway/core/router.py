@@ -8,6 +8,7 @@ from typing import final
 from mypy_extensions import i64
 
 from gateway.core import acks, lifecycle, load, paths, probing, publish, ranks, reads, report, rules, subscribe, upkeep
+from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.committed import committed
 from gateway.core.feed import feed
@@ -267,8 +268,15 @@ class Router:
     # out
 
     def take_sends(self) -> list[Client]:
-        sends = self.core.sends
-        self.core.sends = []
+        core = self.core
+        if core.answering:
+            answering = core.answering
+            core.answering = []
+            for c in answering:
+                c.answering = False
+                release_acks(core, c)
+        sends = core.sends
+        core.sends = []
         for c in sends:
             c.in_sends = False
         return sends

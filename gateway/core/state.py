@@ -225,6 +225,7 @@ class Core:
         self.stopping: bool = False
         self.retry: bool = False  # parked clients may be able to go on
         self.watches: list[Watch] = []  # of who probes a client
+        self.answering: list[Client] = []  # whose acknowledgements leave at the end of the turn
 
     def touch(self, c: Client) -> None:
         """This client has something to send or is to be closed."""

@@ -98,7 +98,7 @@ def _rows() -> list[Target]:
         *(_rate(row, bound) for row, bound in rates.items()),
         *(_rate(row, 2, INTERPRETED) for row in ("W1", "W2", "W3")),
         _rate("off/50x200", 1.5),
-        Target("on/20x20 rate / M/20x20", lambda f: rate_ratio(f, "on/20x20", FOREBAY, "M/20x20", FOREBAY), 0.8),
+        Target("on/20x20 rate / M/400", lambda f: rate_ratio(f, "on/20x20", FOREBAY, "M/400", FOREBAY), 0.8),
         _written("on/20x20", 20),
         _written("W6/kept", 20),
         Target("W6/kept PUBACK p99, us", lambda f: latency(f, "W6/kept", "puback_us"), 1000, False),

@@ -3,6 +3,8 @@ import resource
 import subprocess
 import sys
 
+import pytest
+
 from gateway import process
 
 
@@ -20,7 +22,7 @@ def test_settle_sets_switch_interval_and_collector() -> None:
     before = sys.getswitchinterval(), gc.get_threshold()
     try:
         process.settle()
-        assert sys.getswitchinterval() == process.SWITCH_INTERVAL_S
+        assert sys.getswitchinterval() == pytest.approx(process.SWITCH_INTERVAL_S)
         assert gc.get_threshold() == process.GC_THRESHOLDS
         assert gc.get_freeze_count() > 0
     finally:
