@@ -8,7 +8,7 @@ import pytest
 
 from gateway.core.limits import Limits
 from gateway.core.router import Router
-from gateway.net.connection import CLOSE_MS, READ_BYTES_MAX, Connection, Turn
+from gateway.net.connection import AWAKE_TURNS, CLOSE_MS, LUCK_MAX, READ_BYTES_MAX, TRY_TURNS, Connection, Turn
 from tests import wire_format as mqtt
 
 PING = b"\xc0\0"
@@ -269,3 +269,35 @@ def test_who_does_not_read_its_answers_is_read_no_further() -> None:
     connection.resume_writing()
     loop.run()
     assert transport.is_reading()
+
+
+def exchange(loop: Loop, connection: Connection, empty: int) -> int:
+    """A packet, its turn, then ``empty`` more if the loop wants them; the number that it took of these."""
+    connection.data_received(PING)
+    loop.soon.pop()()
+    taken = 0
+    while taken < empty and loop.soon:
+        taken += 1
+        loop.soon.pop()()
+    return taken
+
+
+def test_the_loop_stays_awake_for_who_answers_within_a_few_turns(loop: Loop) -> None:
+    connection, _ = loop.connect("one")
+    before = [exchange(loop, connection, 3) for _ in range(TRY_TURNS)]
+    assert sorted(set(before)) == [0, 3], "tried, and left again"
+    for _ in range(LUCK_MAX):
+        assert exchange(loop, connection, 3) == 3
+    assert exchange(loop, connection, AWAKE_TURNS + 5) == AWAKE_TURNS, "then it sleeps"
+    assert loop.soon == []
+
+
+def test_the_loop_sleeps_when_staying_awake_does_not_pay(loop: Loop) -> None:
+    connection, _ = loop.connect("slow")
+    taken = [exchange(loop, connection, AWAKE_TURNS + 5) for _ in range(4 * TRY_TURNS)]
+    assert sorted(set(taken)) == [0, AWAKE_TURNS]
+    assert taken.count(AWAKE_TURNS) == 4
+    for _ in range(10 * TRY_TURNS):  # half of the waits pay
+        exchange(loop, connection, AWAKE_TURNS + 5)
+        taken.append(exchange(loop, connection, 3))
+    assert taken.count(3) < 2 * TRY_TURNS
