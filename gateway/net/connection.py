@@ -14,7 +14,7 @@ from gateway.mqtt.errors import PacketError
 CLOSE_MS: Final = 5_000  # how long a peer may take to read its last bytes
 LINGER_MS: Final = 1_000  # how long it may take to close its side once they are on their way
 AWAKE_TURNS: Final = 16  # polls for more before the loop sleeps: some 40 us
-TRY_TURNS: Final = 64
+TRY_TURNS: Final = 256
 LUCK_MAX: Final = 8
 READ_BYTES_MAX: Final = 262_144  # of one connection in a turn: uvloop would read eight megabytes before others
 
