@@ -7,12 +7,14 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import config, ladder, probe, profile, pubsub, sessions, sparkplug, user
+from gateway.cli import backup, config, ladder, probe, profile, pubsub, sessions, sparkplug, user
 from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
 from gateway.cli.status import status
 from gateway.settings import SettingsError
+from gateway.store.backup import BackupError
+from gateway.store.errors import StoreError
 
 app = typer.Typer(
     help="An MQTT 3.1.1 and 5.0 gateway broker that keeps what it acknowledges.",
@@ -22,6 +24,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(status)
+app.command()(backup.backup)
+app.command("restore")(backup.restore_backup)
 app.command()(pubsub.pub)
 app.command()(pubsub.sub)
 app.add_typer(sessions.app, name="sessions")
@@ -61,7 +65,7 @@ def main() -> None:
         _leave(1, "stopped")
     except NoBrokerError as error:
         _leave(3, error)
-    except (RefusedError, AuthError) as error:
+    except (RefusedError, AuthError, StoreError, BackupError) as error:
         _leave(1, error)
 
 
