@@ -1,6 +1,7 @@
 """The wiring: builds the parts, carries the router's output to disk and sockets, ticks, reloads, shuts down."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -25,7 +26,7 @@ from gateway.net.control import CommandError, ControlProtocol, ControlServer
 from gateway.net.listeners import Listener, ListenError, bind, is_loopback
 from gateway.net.probes import Probes
 from gateway.net.tls import TlsError, server_context
-from gateway.settings import Settings, SettingsError, Sources, load
+from gateway.settings import TABLE, Settings, SettingsError, Sources, as_toml, load
 from gateway.store.clock import boottime_ms, ntp_synchronised, read_clocks
 from gateway.store.errors import StoreError
 from gateway.store.pump import StorePump
@@ -138,7 +139,7 @@ class Broker:
         self._started_ms = self.now()
         for number, action in ((signal.SIGTERM, self._on_stop), (signal.SIGINT, self._on_stop)):
             self._loop.add_signal_handler(number, action)
-        self._loop.add_signal_handler(signal.SIGHUP, self._reload)
+        self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         self._tick()
         return control
 
@@ -228,8 +229,16 @@ class Broker:
         self._due = now + wait_ms
         self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
 
-    def _reload(self) -> None:
-        """SIGHUP. What is wrong is told in one line and changes nothing."""
+    def _on_hangup(self) -> None:
+        """SIGHUP."""
+        with contextlib.suppress(CommandError):  # it is in the log
+            self._reload()
+
+    def _reload(self) -> list[str]:
+        """Take over what the sources of the settings say now; the settings that count from the next start only.
+
+        Raises CommandError with one line when something is wrong; everything stays as it was then.
+        """
         old = self._settings
         try:
             new = old.reload()
@@ -237,11 +246,14 @@ class Broker:
             self._passwords.reload()
         except (SettingsError, TlsError, AuthError) as e:
             self._log.error(f"reload: {e}; everything stays as it was")
-            return
-        for name in NEXT_START:
-            if getattr(new, name) != getattr(old, name):
-                self._log.warning(f"reload: a new {name} counts from the next start")
+            raise CommandError(f"{e}; everything stays as it was") from e
+        later = []
+        for entry in TABLE.values():
+            name = entry.field
+            if name in NEXT_START and getattr(new, name) != getattr(old, name):
+                self._log.warning(f"reload: a new {entry.name} counts from the next start")
                 setattr(new, name, getattr(old, name))
+                later.append(entry.name)
         for listener in self._listeners:
             if listener.tls is not None and tls is not None:
                 listener.tls = tls
@@ -249,6 +261,7 @@ class Broker:
         self._apply(new)
         self._turn.touch()
         self._log.info("reloaded: settings, users, certificates")
+        return later
 
     def _on_stop(self) -> None:
         if self._stopping.is_set():
@@ -306,6 +319,10 @@ class Broker:
             return self._status(now)
         if name == "sessions":
             return self._router.sessions(now)
+        if name == "settings":
+            return dict(line.split(" = ", 1) for line in as_toml(self._settings))
+        if name == "reload":
+            return self._reload()
         if name in ("sparkplug_nodes", "sparkplug_rebirth", "sparkplug_write"):
             return self._on_sparkplug(str(name), command, now)
         if name not in ("session", "remove"):

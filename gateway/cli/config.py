@@ -1,16 +1,23 @@
-"""``forebay config``: check, show, write and import settings."""
+"""``forebay config``: check, show, write, change and import settings."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gateway.cli import changing
 from gateway.cli.importing import import_settings
 from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, UsageError, settings_from
 from gateway.settings import TABLE, as_toml
 
-app = typer.Typer(help="Check, show, write and import settings.", no_args_is_help=True)
+app = typer.Typer(help="Check, show, write, change and import settings.", no_args_is_help=True)
 app.command("import")(import_settings)
+app.command()(changing.get)
+app.command("set")(changing.set_)
+app.command()(changing.unset)
+app.command()(changing.diff)
+app.command("history")(changing.show_history)
+app.command()(changing.rollback)
 
 
 @app.command()
