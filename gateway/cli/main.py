@@ -7,7 +7,7 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import backup, config, ladder, probe, profile, pubsub, sessions, sparkplug, user
+from gateway.cli import backup, config, ladder, probe, profile, pubsub, queue, sessions, sparkplug, user
 from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
@@ -15,6 +15,7 @@ from gateway.cli.status import status
 from gateway.settings import SettingsError
 from gateway.store.backup import BackupError
 from gateway.store.errors import StoreError
+from gateway.store.queues import QueueError
 
 app = typer.Typer(
     help="An MQTT 3.1.1 and 5.0 gateway broker that keeps what it acknowledges.",
@@ -29,6 +30,7 @@ app.command("restore")(backup.restore_backup)
 app.command()(pubsub.pub)
 app.command()(pubsub.sub)
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(queue.app, name="queue")
 app.add_typer(user.app, name="user")
 app.add_typer(config.app, name="config")
 app.add_typer(profile.app, name="profile")
@@ -65,7 +67,7 @@ def main() -> None:
         _leave(1, "stopped")
     except NoBrokerError as error:
         _leave(3, error)
-    except (RefusedError, AuthError, StoreError, BackupError) as error:
+    except (RefusedError, AuthError, StoreError, BackupError, QueueError) as error:
         _leave(1, error)
 
 
