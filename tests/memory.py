@@ -11,6 +11,7 @@ from gateway.core import probing
 from gateway.core.batch import Batch, SessionRow, Snapshot
 from gateway.core.model import Client
 from gateway.core.router import Router
+from gateway.core.uplink import Login
 from gateway.mqtt.errors import PacketError
 from gateway.settings import Sources, load
 
@@ -96,9 +97,13 @@ def _replace(table: dict[str, bytes], changes: Mapping[str, bytes | None]) -> No
 class MemoryLink:
     """One connection; what the broker wrote gathers in ``inbox``, or in ``unsent`` while the peer does not read."""
 
-    def __init__(self, broker: "MemoryBroker", number: int) -> None:
+    def __init__(self, broker: "MemoryBroker", number: int, login: Login | None = None) -> None:
         self.broker = broker
-        self.client: Client = broker.router.open(self, f"127.0.0.1:{number}", broker.now)
+        peer = f"127.0.0.1:{number}"
+        router = broker.router
+        self.client: Client = (
+            router.open(self, peer, broker.now) if login is None else router.uplinks.dial(self, peer, login, broker.now)
+        )
         self.inbox = bytearray()
         self.unsent = bytearray()
         self.stalled = False
@@ -178,6 +183,14 @@ class MemoryBroker:
         self.opened += 1
         link = MemoryLink(self, self.opened)
         self.links[link.client] = link
+        return link
+
+    def dial(self, login: Login) -> MemoryLink:
+        """A connection to a remote, for an uplink; what this side says to it gathers in ``inbox``."""
+        self.opened += 1
+        link = MemoryLink(self, self.opened, login)
+        self.links[link.client] = link
+        self.pump()
         return link
 
     def forget(self, link: MemoryLink) -> None:

@@ -7,6 +7,7 @@ from gateway.core.feed import feed
 from gateway.core.hold import answered
 from gateway.core.model import RELEASED, RELEASING, SENT, STAGED, Client, Delivery, Session
 from gateway.core.pump import pump, waits
+from gateway.core.refusal import refused
 from gateway.core.shared import pump_groups
 from gateway.core.state import RELEASE, Core
 from gateway.mqtt.encode import encode_ack
@@ -52,6 +53,9 @@ def on_puback(core: Core, s: Session, p: Ack, now: i64) -> None:
         raise ProtocolError("PUBACK for a QoS 2 message")
     if d.state != SENT:
         return
+    if p.reason >= 0x80 and s.uplink is not None:
+        refused(core, s, d, p.reason, now)
+        return
     if d.backlog is not None:
         answered(core, s, d, now)
     settled(core, d, now)
@@ -69,6 +73,9 @@ def on_pubrec(core: Core, c: Client, s: Session, p: Ack, now: i64) -> None:
     if d.qos != 2:
         raise ProtocolError("PUBREC for a QoS 1 message")
     if d.state == SENT:
+        if p.reason >= 0x80 and s.uplink is not None:
+            refused(core, s, d, p.reason, now)
+            return
         settled(core, d, now)
         if p.reason >= 0x80:
             d.state = RELEASED

@@ -5,37 +5,35 @@ from typing import Final
 from mypy_extensions import i64
 
 from gateway.core.backlog import hold, push, settle
-from gateway.core.ledger import TOO_LARGE
+from gateway.core.forward import bare, encoded_there, unfit
+from gateway.core.ledger import LOOP, TOO_LARGE
 from gateway.core.message import Message
 from gateway.core.model import ID_BLOCK, SENT, STAGED, Backlog, Client, Delivery, Session, Target
+from gateway.core.origin import handed_on
 from gateway.core.paths import gather
 from gateway.core.ranks import drop_sid, idle
-from gateway.core.state import IDS, STAGED_SEND, Core
+from gateway.core.state import IDS, STAGED_SEND, Core, Dead
 from gateway.mqtt.encode import encode_publish
 from gateway.mqtt.packets import V5
 
 ID_BLOCK_MAX: Final = 32_768
 ID_RUSH_MS: Final = 50  # when half a block lasts no longer the next is twice as long: each costs a commit
 ID_REST_MS: Final = 1000
+ROOM: Final = 512  # more than a PUBLISH without subscription identifiers adds to its message
 
 
 def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
     """Put the PUBLISH on the connection; False when it is above the client's Maximum Packet Size [MQTT-3.1.2-24]."""
     m = d.message
     out = c.out
-    if (
-        d.qos == 1
-        and not dup
-        and not d.retain
-        and m.deadline == 0
-        and d.identifiers is None
-        and not c.alias_out_max
-        and not c.max_packet
-    ):
+    remote = c.remote
+    if d.qos == 1 and not dup and not d.retain and m.deadline == 0 and d.identifiers is None and c.simple:
         out.write_publish(m.topic, d.packet_id, m.middle() if c.version == V5 else b"", m.payload)
+    elif remote is not None and d.qos == 1 and not dup and bare(d):  # start() has looked whether it is fit
+        out.write_publish(remote.name(m.topic), d.packet_id, remote.bare, m.payload)
     else:
-        frame = encoded(c, d, dup, now, True)
-        if c.max_packet and len(frame) > c.max_packet:
+        frame = encoded(c, d, dup, now, True) if remote is None else encoded_there(c, remote, d, dup, now)
+        if not frame or (c.max_packet and len(frame) > c.max_packet):
             return False
         out.write(frame)
     if out.size > core.limits.out_high_bytes:
@@ -85,7 +83,7 @@ def encoded(c: Client, d: Delivery, dup: bool, now: i64, sending: bool) -> bytes
         elif len(c.aliases_out) < c.alias_out_max:
             alias = len(c.aliases_out) + 1
             fresh = True
-    props = m.forwarded()
+    props = handed_on(m.forwarded(), c.mark) if c.mark else m.forwarded()
     frame = encode_publish(version, topic, m.payload, qos, d.retain, dup, packet_id, props, expiry, alias, ids)
     if fresh:
         if c.max_packet and len(frame) > c.max_packet:
@@ -109,12 +107,34 @@ def drop(core: Core, s: Session, d: Delivery, reason: str, now: i64) -> None:
         s.matched -= 1
     if b is not None and b.ended:
         return  # counted when it ended
+    if s.uplink is not None and reason == TOO_LARGE:
+        reason = why_unfit(s, d, now)
+        if b is not None and reason != LOOP:
+            bury(core, s, d, reason, 0)
+            return
     if g is not None:
         core.ledger.drop(g.sid, reason, 1)
     else:
         core.ledger.drop(s.sid if s.ranks is None else drop_sid(core, s, d), reason, 1)
     if b is not None:
         settle(core, b, d, now)
+
+
+def why_unfit(s: Session, d: Delivery, now: i64) -> str:
+    c = s.client
+    if c is None or c.remote is None:
+        return TOO_LARGE
+    return unfit(c, c.remote, d, now) or TOO_LARGE
+
+
+def bury(core: Core, s: Session, d: Delivery, reason: str, code: int) -> None:
+    """The remote of an uplink does not take it: with the next commit it goes to the dead letter (dead.py)."""
+    b = d.backlog
+    assert b is not None
+    if not d.held:
+        hold(b, d)
+    core.uplinks.dead.append(Dead(s, d, reason, code))
+    core.commit.urgent = True
 
 
 def reserve_ids(core: Core, s: Session, now: i64) -> None:
@@ -151,7 +171,7 @@ def take_id(core: Core, s: Session, now: i64) -> i64:
 
 def start(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> bool:
     """A delivery takes a slot; QoS 2 of a durable queue waits until message and packet id are on disk."""
-    if c.max_packet and len(encoded(c, d, False, now, False)) > c.max_packet:
+    if not c.simple and not fits(c, d, now):
         drop(core, s, d, TOO_LARGE, now)
         return True
     packet_id = take_id(core, s, now)
@@ -164,7 +184,7 @@ def start(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> bool:
     s.inflight[packet_id] = d
     if d.backlog is not None:
         hold(d.backlog, d)
-        if d.qos == 2:
+        if d.qos == 2 and capped(c, d):
             d.state = STAGED
             s.staged += 1
             core.dirty_session(s)
@@ -172,6 +192,25 @@ def start(core: Core, s: Session, c: Client, d: Delivery, now: i64) -> bool:
             return True
     d.state = SENT
     write(core, c, d, False, now)
+    return True
+
+
+def fits(c: Client, d: Delivery, now: i64) -> bool:
+    """Within the Maximum Packet Size, and of an uplink fit to be handed on."""
+    remote = c.remote
+    if remote is not None:
+        return not unfit(c, remote, d, now)
+    if c.max_packet == 0 or (d.identifiers is None and d.message.size + ROOM <= c.max_packet):
+        return True
+    return len(encoded(c, d, False, now, False)) <= c.max_packet
+
+
+def capped(c: Client, d: Delivery) -> bool:
+    """Whether it stays QoS 2: a remote may take less."""
+    remote = c.remote
+    if remote is not None and remote.qos_max < 2:
+        d.qos = 1
+        return False
     return True
 
 

@@ -13,6 +13,9 @@ SHARED_QOS2: Final = "shared_qos2"  # sent to a member that ended; nobody else m
 CONGESTED: Final = "congested"  # QoS 0 while the connection had too much unsent
 ACL: Final = "acl"
 DAMAGED: Final = "damaged"  # the log could not be read there
+REFUSED: Final = "refused"  # by the remote of an uplink, for good
+NO_RULE: Final = "no_rule"  # of its uplink any more that covers the topic
+LOOP: Final = "loop"  # it was here before, or has come through too many gateways
 RETENTION: Final = "retention"  # unread by an APPLICATION for longer, or more of it, than its log is to hold
 
 DROPPED: Final = "dropped."  # what the stored name of a drop counter begins with

@@ -1,5 +1,7 @@
 """A connection from CONNECT to its end, and the life of its session."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from gateway.core import probing
@@ -12,15 +14,17 @@ from gateway.core.ingest import connection_ended as nodes_left
 from gateway.core.ledger import QOS0_OFFLINE, SESSION_END
 from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
+from gateway.core.origin import ORIGIN, first_mark
 from gateway.core.paths import choose
 from gateway.core.pump import pump
-from gateway.core.ranks import enable, in_memory, sids, zero_waits
+from gateway.core.ranks import enable, in_memory, overtake, sids, zero_waits
 from gateway.core.routes import is_closed
 from gateway.core.rules import matches
 from gateway.core.shared import hand_over, pump_groups, regroup
 from gateway.core.state import CONNACKED, Core
 from gateway.core.state import SESSION_END as SESSION_TIMER
 from gateway.core.subscribe import leave
+from gateway.core.uplink import SESSION_PREFIX
 from gateway.core.wills import connection_ended, keep_will, session_ended
 from gateway.mqtt.decode import check_topic_name
 from gateway.mqtt.encode import encode
@@ -30,10 +34,28 @@ from gateway.mqtt.reasons import (
     BAD_AUTHENTICATION_METHOD,
     BAD_USER_NAME_OR_PASSWORD,
     CLIENT_IDENTIFIER_NOT_VALID,
+    DISCONNECT_WITH_WILL_MESSAGE,
+    MALFORMED_PACKET,
     NOT_AUTHORIZED,
+    PACKET_TOO_LARGE,
+    PROTOCOL_ERROR,
+    RECEIVE_MAXIMUM_EXCEEDED,
     SESSION_TAKEN_OVER,
+    TOPIC_ALIAS_INVALID,
     TOPIC_NAME_INVALID,
     connack_v3,
+)
+
+# why a client may end a connection, of what happens here
+FROM_CLIENT: Final = frozenset(
+    {
+        MALFORMED_PACKET,
+        PROTOCOL_ERROR,
+        TOPIC_NAME_INVALID,
+        RECEIVE_MAXIMUM_EXCEEDED,
+        TOPIC_ALIAS_INVALID,
+        PACKET_TOO_LARGE,
+    }
 )
 
 
@@ -49,7 +71,7 @@ def on_connect(core: Core, c: Client, p: Connect) -> None:
         if properties.authentication_method is not None:
             refuse(core, c, BAD_AUTHENTICATION_METHOD)
             return
-    if len(p.client_id) > core.limits.max_clientid_chars:
+    if len(p.client_id) > core.limits.max_clientid_chars or p.client_id.startswith(SESSION_PREFIX):
         refuse(core, c, CLIENT_IDENTIFIER_NOT_VALID)
         return
     if not p.client_id and not p.clean_start and p.version != V5:
@@ -177,6 +199,9 @@ def settle_properties(core: Core, c: Client, p: Connect) -> None:
     c.window = min(receive_maximum, limits.max_inflight)
     c.max_packet = max(properties.maximum_packet_size, 0)
     c.alias_out_max = max(properties.topic_alias_maximum, 0)
+    if core.uplinks.mark and ORIGIN in dict(properties.user_properties):
+        c.mark = first_mark(core.uplinks.origin)
+    c.simple = c.max_packet == 0 and c.alias_out_max == 0 and not c.mark
     keep_alive = p.keep_alive
     if limits.server_keep_alive_s and p.version == V5:
         keep_alive = limits.server_keep_alive_s
@@ -207,9 +232,14 @@ def connacked(core: Core, c: Client, data: bytes, now: i64) -> None:
     if c.closed or c.closing or s is None or s.client is not c:
         return
     core.ledger.connections += 1
+    core.send(c, data)
+    go_on(core, c, s, now)
+
+
+def go_on(core: Core, c: Client, s: Session, now: i64) -> None:
+    """The session has a connection again."""
     c.connected = True
     c.heard = now
-    core.send(c, data)
     c.behind0 = zero_waits(s)
     c.set_quick()
     core.unblock(c)
@@ -242,13 +272,18 @@ def disconnect(core: Core, c: Client, reason: int, now: i64) -> None:
     if c.closing or c.closed:
         return
     if c.version == V5 and c.connected:
-        core.send(c, encode(Disconnect(reason), V5))
+        core.send(c, encode(Disconnect(reason if c.remote is None else to_server(reason)), V5))
     c.closing = True
     c.set_quick()
     core.touch(c)
     s = c.session
     if s is not None:
         detach(core, c, s, False, now)
+
+
+def to_server(reason: int) -> int:
+    """What a client may say of it; the will is to be published in any case."""
+    return reason if reason in FROM_CLIENT else DISCONNECT_WITH_WILL_MESSAGE
 
 
 def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
@@ -259,6 +294,8 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
     if s.client is not c:
         return
     s.client = None
+    if s.overtakes:
+        overtake(core, s, False)
     if c.nodes:
         nodes_left(core, c, clean, now)
     s.used = 0

@@ -12,7 +12,9 @@ from gateway.core.held import Held
 from gateway.core.history import History
 from gateway.core.message import Message, PendingAck
 from gateway.core.nodes import Node, Source
+from gateway.core.remote import Remote
 from gateway.core.topics import Subscription
+from gateway.core.uplink import Uplink
 from gateway.mqtt.decode import Decoder
 from gateway.mqtt.outgoing import Outgoing
 from gateway.mqtt.packets import V5, Connect, Packet, Will
@@ -88,6 +90,7 @@ class Route:
         self.source: Source | None = None  # of a Sparkplug topic, when the bridge is on
         self.closed: bool = False  # to clients: the broker's own
         self.special: bool = False  # at QoS 0 too the frame cannot simply be passed on
+        self.renamed: bool = False  # the frame has another topic
 
 
 @mypyc_attr(acyclic=True)
@@ -227,7 +230,12 @@ class Session:
         self.trimming: bool = False  # a read is under way for what falls off
         self.drain_rate: i64 = 0  # messages per second
         self.credit: i64 = 0  # thousandths of a message that may be drained now
+        self.drain_bytes: i64 = 0  # bytes per second
+        self.credit_bytes: i64 = 0  # thousandths of a byte
         self.credit_at: i64 = 0  # gateway ms
+        self.paced: bool = False  # one of the two rates is set
+        self.uplink: Uplink | None = None  # whose session it is
+        self.overtakes: bool = False  # what comes now goes before what waits, where a rule of the uplink says so
 
     @property
     def durable(self) -> bool:
@@ -312,6 +320,9 @@ class Client:
         self.quick: i64 = 0  # 4 or 5: frames of this version may be appended as they are
         self.window: i64 = 0
         self.max_packet: i64 = 0  # the client's Maximum Packet Size, 0 = none
+        self.simple: bool = True  # no PUBLISH needs a look at size, alias or topic
+        self.mark: bytes = b""  # it is the uplink of another gateway: what it gets bears our name
+        self.remote: Remote | None = None  # the connection was dialled: what is at its other end
         self.problem_information: bool = True
         self.aliases_in: dict[int, bytes] = {}
         self.aliases_out: dict[bytes, int] = {}
@@ -344,7 +355,7 @@ class Client:
 
     def set_quick(self) -> None:
         held = self.congested or self.behind0
-        if not self.connected or self.closing or held or self.alias_out_max or self.max_packet:
+        if not self.connected or self.closing or held or not self.simple:
             self.quick = 0
         else:
             self.quick = V5 if self.version == V5 else 4

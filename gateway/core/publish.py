@@ -9,11 +9,12 @@ from gateway.core.delivery import congest
 from gateway.core.fanout import deliver_all, deliver_kept, deliver_low, deliver_rest, forget_retained, retain
 from gateway.core.hold import commit_all, may_hold
 from gateway.core.ingest import LIVE, REPEATED, arrive, enclosed
-from gateway.core.ledger import ACL, DISK
+from gateway.core.ledger import ACL, DISK, LOOP
 from gateway.core.limits import PUSH_BACK
 from gateway.core.message import Message, PendingAck
 from gateway.core.model import Client, Route, Session
 from gateway.core.nodes import COMMAND, DBIRTH, Source
+from gateway.core.origin import is_from
 from gateway.core.paths import hold_back
 from gateway.core.queue import queue_full
 from gateway.core.routes import resolve
@@ -40,6 +41,8 @@ def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
         raise ProtocolError("empty topic without an alias")
     if p.subscription_identifiers is not None:
         raise ProtocolError("a client must not send subscription identifiers")  # [MQTT-3.3.4-6]
+    if core.uplinks.mark and came_round(core, c, s, p):
+        return
     route = c.routes.get(topic)
     if route is None or route.generation != core.trie.generation:
         route = resolve(core, c, topic)
@@ -65,6 +68,21 @@ def by_alias(core: Core, c: Client, p: Publish) -> bytes:
     if topic is None:
         raise ProtocolError("unknown topic alias")
     return topic
+
+
+def came_round(core: Core, c: Client, s: Session, p: Publish) -> bool:
+    """Whether it was handed on by this gateway before: then it is acknowledged, and given to nobody."""
+    if c.remote is not None:
+        c.remote.received += 1
+    if not p.props or not is_from(p.props, core.uplinks.mark):
+        return False
+    if p.qos == 2 and p.packet_id in s.awaiting:
+        again(core, c, s, p.packet_id)
+        return True
+    core.ledger.drop(0, LOOP, 1)
+    if p.qos:
+        acknowledge(core, c, s, p, False, 0)
+    return True
 
 
 def message_of(core: Core, route: Route, p: Publish, now: i64) -> Message:
@@ -133,7 +151,11 @@ def publish0_other(core: Core, c: Client, s: Session, route: Route, p: Publish, 
     core.ledger.received_qos0 += 1
     core.ledger.received_bytes_qos0 += len(p.frame) - p.body
     if route.closed:
-        core.ledger.drop(0, ACL, 1)
+        remote = c.remote
+        if remote is not None and route.name == remote.login.beat_topic:
+            core.uplinks.came_back(remote.login.uplink, p.payload)
+        else:
+            core.ledger.drop(0, ACL, 1)
         return
     m = message_of(core, route, p, now)
     if p.retain:
@@ -145,7 +167,7 @@ def publish0_other(core: Core, c: Client, s: Session, route: Route, p: Publish, 
         core.lazy(now)
     if source is not None and ingested:
         ingest0(core, c, s, route, source, p, m, now)
-    elif p.retain or p.alias or route.groups or core.limits.upgrade_qos:
+    elif p.retain or p.alias or route.groups or route.renamed or core.limits.upgrade_qos:
         if not deliver_all(core, route, m, s, False, now):
             core.ledger.no_subscriber += 1
     else:
@@ -170,7 +192,7 @@ def ingest0(core: Core, c: Client, s: Session, route: Route, source: Source, p: 
             raised = enclosed(core, m, late, now)
             hold = core.limits.bridge_elide and may_hold(core, route.durable)
             deliver_kept(core, route, raised, s, hold, now)
-    if p.retain or p.alias or route.groups or core.limits.upgrade_qos:
+    if p.retain or p.alias or route.groups or route.renamed or core.limits.upgrade_qos:
         deliver_rest(core, route, m, s, now)
         if not route.targets and not route.groups:
             core.ledger.no_subscriber += 1
@@ -290,7 +312,7 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
     reason = 0
     if not matched:
         ledger.no_subscriber += 1
-        if c.version == V5:
+        if c.version == V5 and c.remote is None:  # a client does not say so [MQTT-3.4.2-1]
             reason = NO_MATCHING_SUBSCRIBERS
     acknowledge(core, c, s, p, m.seq != 0 or p.retain, reason)
     if source is not None:

@@ -19,7 +19,7 @@ from gateway.core.model import (
     Rank,
     Session,
 )
-from gateway.core.pace import MESSAGE, held_back
+from gateway.core.pace import held_back, spend
 from gateway.core.paths import beyond_limits, gather_in_batch
 from gateway.core.ranks import barrier, turn, zero_waits
 from gateway.core.state import Core
@@ -223,11 +223,12 @@ def send_head(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> bool:
         drop(core, s, pop(b), limited, now)
     elif d.qos and (s.used >= c.window or (d.qos == 1 and (s.staged or d.message.waits))):
         return False
-    elif s.drain_rate and held_back(core, s, now):
+    elif s.paced and held_back(core, s, now):
         return False
     elif d.qos == 0:
         pop(b)
-        s.credit -= MESSAGE
+        if s.paced:
+            spend(s, d.message.size)
         if write(core, c, d, False, now):
             s.settled += 1
             settle(core, b, d, now)
@@ -235,11 +236,12 @@ def send_head(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> bool:
             drop(core, s, d, TOO_LARGE, now)
     else:
         pop(b)
-        s.credit -= MESSAGE
         if not start(core, s, c, d, now):
             b.ram.appendleft(d)
             b.ram_bytes += d.message.size
             return False
+        if s.paced:
+            spend(s, d.message.size)
     return True
 
 

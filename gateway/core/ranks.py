@@ -13,7 +13,9 @@ from gateway.core.batch import Snapshot
 from gateway.core.model import LANE, ZERO, Backlog, Delivery, Rank, Session
 from gateway.core.priority import Priorities
 from gateway.core.state import Core
+from gateway.core.uplink import rule_for
 
+LIVE: Final = 255  # the priority of what overtakes
 META_TABLE: Final = "priorities"
 META_CHANGES: Final = "priority_changes"
 
@@ -49,7 +51,22 @@ def order(r: Rank) -> int:
 
 
 def of(core: Core, s: Session, topic: bytes) -> Rank:
+    uplink = s.uplink
+    if uplink is not None and s.overtakes:
+        rule = rule_for(uplink.rules, topic.decode(), True)
+        if rule is not None and rule.live_first:
+            return find(core, s, LIVE)
     return find(core, s, core.priorities.of(topic))
+
+
+def overtake(core: Core, s: Session, on: bool) -> None:
+    """An uplink comes, or goes: from here on what its rules ask for joins another queue, or the usual one again."""
+    uplink = s.uplink
+    if on and (uplink is None or s.owed() == 0 or not [rule for rule in uplink.rules if rule.live_first]):
+        return
+    if s.overtakes != on:
+        s.overtakes = on
+        core.trie.generation += 1  # routes know the queue
 
 
 def lane(core: Core, s: Session, topic: bytes, zero: bool) -> Backlog:

@@ -19,7 +19,15 @@ def check(core: Core, now: i64) -> None:
         for c in core.clients:
             s = c.session
             # who has not read the first copy needs no second
-            if s is not None and c.version != V5 and c.connected and not c.closing and not c.unsent and not c.out.size:
+            if (
+                s is not None
+                and c.remote is None
+                and c.version != V5
+                and c.connected
+                and not c.closing
+                and not c.unsent
+                and not c.out.size
+            ):
                 again(core, c, s, now)
     if core.limits.await_rel_ms:
         for s in core.by_sid.values():

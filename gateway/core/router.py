@@ -7,7 +7,22 @@ from typing import final
 
 from mypy_extensions import i64
 
-from gateway.core import acks, lifecycle, load, paths, probing, publish, ranks, reads, report, rules, subscribe, upkeep
+from gateway.core import (
+    acks,
+    calls,
+    dead,
+    lifecycle,
+    load,
+    paths,
+    probing,
+    publish,
+    ranks,
+    reads,
+    report,
+    rules,
+    subscribe,
+    upkeep,
+)
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.committed import committed
@@ -19,6 +34,7 @@ from gateway.core.pump import pump
 from gateway.core.shared import pump_groups, regroup
 from gateway.core.stall import take_batch
 from gateway.core.state import Core
+from gateway.core.uplinks import UplinkPort
 from gateway.mqtt.encode import encode
 from gateway.mqtt.errors import PacketError
 from gateway.mqtt.packets import (
@@ -59,6 +75,7 @@ class Router:
     ) -> None:
         self.core = Core(limits, now, seed)
         self.bridge = BridgePort(self.core)
+        self.uplinks = UplinkPort(self.core)
         self.bridge.set_utc(utc_ms, utc_exact, now)
         self.core.flush = paths.flush_cache(limits)
         self.version = version
@@ -102,6 +119,8 @@ class Router:
                 lifecycle.on_connect(core, c, p)
             elif s is not None:
                 self._on_other(c, s, p, now)
+            elif c.remote is not None:
+                calls.on_first(core, c, c.remote, p, now)
             else:
                 raise PacketError(PROTOCOL_ERROR, "CONNECT must come first")  # [MQTT-3.1.0-1]
         except PacketError as e:
@@ -122,6 +141,8 @@ class Router:
         elif type == PUBCOMP:
             assert isinstance(p, Ack)
             acks.on_pubcomp(core, s, p, now)
+        elif c.remote is not None:
+            calls.on_other(core, c, s, c.remote, p, now)
         elif type == PINGREQ:
             core.send(c, b"\xd0\x00")
         elif type == SUBSCRIBE:
@@ -143,6 +164,8 @@ class Router:
         core = self.core
         name = c.session.client_id if c.session is not None else c.peer
         core.log.append(f"{name}: {text} ({reason_name(reason)}): closed")
+        if c.remote is not None:
+            c.remote.last_word = text
         if not c.connected and c.session is None:
             if reason == UNSUPPORTED_PROTOCOL_VERSION:
                 core.send(c, encode(Connack(False, 1), 4))
@@ -169,6 +192,8 @@ class Router:
         c.recs.clear()
         if c.watch is not None:
             probing.closed(c, now)
+        if c.remote is not None:
+            calls.closed(core, c, c.remote)
 
     def on_writable(self, c: Client, unsent: int, now: int) -> None:
         """After every write, and when the transport could write again: ``unsent`` bytes are still with it.
@@ -213,6 +238,8 @@ class Router:
 
     def on_committed(self, number: int, now: int) -> None:
         committed(self.core, number, now)
+        if self.core.uplinks.buried:
+            dead.kept(self.core, now)
 
     def on_commit_failed(self, number: int, text: str, now: int) -> None:
         upkeep.failed(self.core, text, now)
@@ -282,6 +309,8 @@ class Router:
         return sends
 
     def take_batch(self, now: int) -> Batch | None:
+        if self.core.uplinks.dead:
+            dead.publish(self.core, now)
         return take_batch(self.core, now)
 
     def take_reads(self) -> list[tuple[int, list[int]]]:
@@ -326,6 +355,8 @@ class Router:
         """Whether the driver should ask for more than sends; spares it the questions in most turns."""
         core = self.core
         if core.auth or core.reads or core.wake_at or core.log or core.alarms or core.nodes.events:
+            return True
+        if core.uplinks.events:
             return True
         flying = core.flying
         if flying is not None:

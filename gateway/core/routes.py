@@ -6,6 +6,7 @@ from gateway.core.commits import pack_targets
 from gateway.core.limits import Limits
 from gateway.core.model import Client, Group, Route, Session, Target
 from gateway.core.ranks import lane
+from gateway.core.remote import Remote
 from gateway.core.state import Core
 from gateway.core.topics import Subscription, check_name_levels
 from gateway.mqtt.decode import check_topic_name
@@ -20,21 +21,49 @@ CACHED_TOPIC_BYTES_MAX: Final = 256  # longer ones are looked up each time: the 
 
 def resolve(core: Core, c: Client, topic: bytes) -> Route:
     """The route of a topic that this connection has not used since the last change. Raises PacketError."""
-    generation = core.trie.generation
-    found = core.routes.get(topic)
-    route: Route
-    if found is not None and found.generation == generation:
-        route = found
-    else:
-        name = check_topic_name(topic)
-        if not check_name_levels(name, core.limits.max_topic_levels):
-            raise PacketError(TOPIC_NAME_INVALID, "too many topic levels")
-        route = build(core, topic, name)
+    remote = c.remote
+    route = known(core, topic) if remote is None else brought(core, remote, topic)
     if len(topic) <= CACHED_TOPIC_BYTES_MAX:
         if len(c.routes) >= CLIENT_CACHE_MAX:
             c.routes = {}
         c.routes[topic] = route
     return route
+
+
+def known(core: Core, topic: bytes) -> Route:
+    found = core.routes.get(topic)
+    if found is not None and found.generation == core.trie.generation:
+        return found
+    name = check_topic_name(topic)
+    if not check_name_levels(name, core.limits.max_topic_levels):
+        raise PacketError(TOPIC_NAME_INVALID, "too many topic levels")
+    return build(core, topic, name)
+
+
+def brought(core: Core, remote: Remote, topic: bytes) -> Route:
+    """Where a topic of an uplink's remote leads here; a closed route where no rule brings it."""
+    name = check_topic_name(topic)
+    local = remote.local(name)
+    if not local or name == remote.login.beat_topic:
+        route = Route(topic, name, core.trie.generation)
+        route.closed = True
+        route.special = True
+        return route
+    here = local.encode()
+    route = known(core, here)
+    if here == topic:
+        return route
+    made = Route(here, local, route.generation)
+    made.targets = route.targets
+    made.groups = route.groups
+    made.durable = route.durable
+    made.key = route.key
+    made.no_local = route.no_local
+    made.source = route.source
+    made.closed = route.closed
+    made.special = True
+    made.renamed = True
+    return made
 
 
 def route_of(core: Core, name: str) -> Route:
@@ -62,7 +91,7 @@ def build(core: Core, topic: bytes, name: str) -> Route:
             route.targets.append(t)
             limits = core.limits
             t.kept = session.durable and (t.qos > 0 or limits.upgrade_qos or limits.mqueue_store_qos0_persistent)
-            if t.kept and session.ranks is not None:
+            if t.kept and (session.ranks is not None or session.overtakes):
                 t.backlog = lane(core, session, topic, t.qos == 0 and not limits.upgrade_qos)
             route.no_local = route.no_local or t.no_local
         else:

@@ -33,8 +33,15 @@ def of_session(core: Core, s: Session) -> ClientRule | None:
 def apply(core: Core, s: Session) -> None:
     """Take over what the rule says of retention and pace: at CONNECT, at the start, and when settings change."""
     limits = core.limits
-    rule = of_session(core, s)
-    if rule is None:
+    uplink = s.uplink
+    rule = of_session(core, s) if uplink is None else None
+    s.drain_bytes = 0
+    if uplink is not None:
+        s.max_bytes = uplink.max_bytes
+        s.max_age_ms = 1000 * uplink.max_age_s
+        s.drain_rate = uplink.max_rate
+        s.drain_bytes = uplink.max_bytes_s
+    elif rule is None:
         s.max_bytes = 0
         s.max_age_ms = 0
         s.drain_rate = 0
@@ -42,6 +49,7 @@ def apply(core: Core, s: Session) -> None:
         s.max_bytes = limits.app_max_bytes if rule.max_bytes == UNSET else rule.max_bytes
         s.max_age_ms = 1000 * (limits.app_max_age_s if rule.max_age_s == UNSET else rule.max_age_s)
         s.drain_rate = limits.app_drain_rate if rule.drain_rate == UNSET else rule.drain_rate
+    s.paced = s.drain_rate > 0 or s.drain_bytes > 0
     if s.max_bytes or s.max_age_ms:
         core.apps.bounded[s] = True
     else:

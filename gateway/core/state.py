@@ -10,12 +10,13 @@ from gateway.core.flush import FlushCache
 from gateway.core.ledger import Ledger
 from gateway.core.limits import Limits
 from gateway.core.message import Message, PendingAck, Segment
-from gateway.core.model import Backlog, Client, Group, Route, Session
+from gateway.core.model import Backlog, Client, Delivery, Group, Route, Session
 from gateway.core.nodes import Nodes
 from gateway.core.priority import Priorities
 from gateway.core.record import Entry, TargetSet
 from gateway.core.retained import Retained
 from gateway.core.topics import Trie
+from gateway.core.uplink import BEAT, Event
 from gateway.core.watch import Watch
 
 # what is done when a commit is on disk
@@ -156,6 +157,46 @@ class Kept:
 
 
 @final
+class Dead:
+    """A message that a remote does not take; it stays in its queue until its copy in the dead letter is kept."""
+
+    def __init__(self, session: Session, delivery: Delivery, reason: str, code: int) -> None:
+        self.session = session
+        self.delivery = delivery
+        self.reason = reason  # of the drop
+        self.code = code  # the remote's, 0 = it was never sent
+        self.copy: Message | None = None
+
+
+@final
+class Uplinks:
+    """Connections that were dialled, and what comes of them."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Client] = {}  # by name, those being made too
+        self.events: list[Event] = []
+        self.dead: list[Dead] = []  # no copy yet
+        self.buried: list[Dead] = []  # the copy is on its way to the disk
+        self.mark: bytes = b""  # on what was handed on from here before; b"" = there are no uplinks
+        self.origin: str = ""  # the name of this gateway to others
+        self.hops_max: int = 0
+        self.refused: dict[str, dict[int, int]] = {}  # by client id of the session: reason code -> how often
+
+        self.careful: dict[str, int] = {}  # likewise: one at a time until so many are settled, to find a bad one
+
+    def came_back(self, name: str, data: bytes) -> None:
+        """A heartbeat."""
+        event = Event(name, BEAT)
+        event.data = data
+        self.events.append(event)
+
+    def count(self, s: Session, reason: int) -> None:
+        """The remote has refused a message."""
+        counts = self.refused.setdefault(s.client_id, {})
+        counts[reason] = counts.get(reason, 0) + 1
+
+
+@final
 class Core:
     def __init__(self, limits: Limits, now: int, seed: int) -> None:
         self.limits = limits
@@ -201,7 +242,7 @@ class Core:
         self.coming: dict[int, Reading] = {}  # by the first id, those of queues that read ahead
         self.needed: dict[int, Segment] = {}  # stored ids to be read at the start
         self.apps = Applications()
-        self.nodes = Nodes()
+        self.nodes, self.uplinks = Nodes(), Uplinks()
         # disk
         self.used_bytes: i64 = 0
         self.full_since: i64 = 0

@@ -27,7 +27,7 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
     if properties is not None and properties.subscription_identifiers:
         identifier = properties.subscription_identifiers[0]
     known = len(s.groups)
-    reasons = [subscribe(core, c, s, f, identifier) for f in p.filters]
+    reasons = [subscribe(core, c.version, s, f, identifier) for f in p.filters]
     suback = encode(Suback(p.packet_id, reasons), c.version)
     b = s.backlog
     if b is not None and b.history is not None and not b.history.end:
@@ -43,9 +43,9 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
         pump_group(core, g, now)  # what waited while no member was there
 
 
-def subscribe(core: Core, c: Client, s: Session, f: Filter, identifier: int) -> int:
+def subscribe(core: Core, version: int, s: Session, f: Filter, identifier: int) -> int:
     """One filter; returns its reason code."""
-    refused = TOPIC_FILTER_INVALID if c.version == V5 else 0x80
+    refused = TOPIC_FILTER_INVALID if version == V5 else 0x80
     try:
         share, plain = split_share(f.filter)
     except ValueError:
@@ -53,7 +53,7 @@ def subscribe(core: Core, c: Client, s: Session, f: Filter, identifier: int) -> 
     if not check_filter(plain, core.limits.max_topic_levels):
         return refused
     if len(s.subscriptions) >= core.limits.max_subscriptions and f.filter not in s.subscriptions:
-        return QUOTA_EXCEEDED if c.version == V5 else 0x80
+        return QUOTA_EXCEEDED if version == V5 else 0x80
     if share and f.no_local:
         raise ProtocolError("no local on a shared subscription")  # [MQTT-3.8.3-4]
     sub = Subscription(s.sid, f.filter, f.qos, f.no_local, f.retain_as_published, f.retain_handling, identifier)

@@ -5,7 +5,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core import drain, kept, paths, retention, retry, wills
+from gateway.core import calls, drain, kept, paths, retention, retry, wills
 from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request
 from gateway.core.births import prune
@@ -75,6 +75,10 @@ def check(core: Core, now: i64) -> None:
     retention.trim(core, now)
     kept.trim(core, now)
     drain.measure(core, now)
+    if core.uplinks.dead:
+        core.commit.urgent = True  # the disk had no room for them
+    if core.uplinks.calls:
+        calls.check(core, now)
     if core.ledger.has_drops() and now >= core.counters_at + core.limits.counter_commit_ms:
         core.lazy(now)
 
@@ -91,6 +95,8 @@ def check_clients(core: Core, now: i64) -> None:
         if c.connected:
             name = c.session.client_id if c.session is not None else c.peer
             core.log.append(f"{name} was silent for longer than its keep alive allows: closed")
+        if c.remote is not None:
+            c.remote.last_word = "silent for longer than the keep alive allows"
         disconnect(core, c, KEEP_ALIVE_TIMEOUT, now)
 
 

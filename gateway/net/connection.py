@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from gateway.core import probing
 from gateway.core.model import Client
 from gateway.core.router import Router
+from gateway.core.uplink import Login
 from gateway.mqtt.errors import PacketError
 
 CLOSE_MS: Final = 5_000  # how long a peer may take to read its last bytes
@@ -127,13 +128,15 @@ class Turn:
 class Connection:
     """The protocol object that the event loop drives (the methods of asyncio.Protocol, duck-typed).
 
-    ``anonymous`` tells whether its listener admits a client without a user name.
+    ``anonymous`` tells whether its listener admits a client without a user name. With ``login`` it was dialled from
+    here, for an uplink.
     """
 
-    def __init__(self, turn: Turn, peer: str, anonymous: bool) -> None:
+    def __init__(self, turn: Turn, peer: str, anonymous: bool, login: Login | None = None) -> None:
         self.turn = turn
         self.peer = peer
         self.anonymous = anonymous
+        self._login = login
         self._client: Client | None = None  # None before the start and after the last word
         self._transport: asyncio.Transport | None = None
         self._paused: bool = False
@@ -145,7 +148,11 @@ class Connection:
         turn.open_connections += 1
         self._transport = transport
         transport.set_write_buffer_limits(turn.high_water_bytes, turn.high_water_bytes // 2)
-        self._client = turn.router.open(self, self.peer, turn.now())
+        login = self._login
+        if login is None:
+            self._client = turn.router.open(self, self.peer, turn.now())
+        else:
+            self._client = turn.router.uplinks.dial(self, self.peer, login, turn.now())
         turn.touch()
 
     def data_received(self, data: bytes) -> None:

@@ -36,7 +36,7 @@ static struct latencies delivery, puback;
 static size_t frame, id_at, block_frames;
 static double port, pid, qos = 1, publishers, collectors, slow, away, persistent, resume, payload = 64, window = 20;
 static double sparkplug, order, first_number, calm, ahead = 800, rate, warm_ms = 300, run_ms = 1000, messages;
-static double slow_ms = 100, connections, subscriptions;
+static double slow_ms = 100, connections, subscriptions, answer, props;
 static const char *name = "load";
 static double begin, t0, t1;
 
@@ -171,6 +171,20 @@ static void take(struct peer *peer) {
     } while (got == READ);
 }
 
+/* A collector that the broker dials: CONNECT and CONNACK with the roles changed. */
+static int pick_up(int port) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 1)) die("listen");
+    int fd = accept(listener, NULL, NULL);
+    if (fd < 0 || recv(fd, buffer, READ, 0) <= 0 || buffer[0] != 0x10) die("no CONNECT");
+    close(listener);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    send_all(fd, props ? "\x20\x03\x00\x00\x00" : "\x20\x02\x00\x00", props ? 5 : 4);
+    return fd;
+}
+
 static int assemble(int poll) {
     char id[48];
     int count = collectors + slow + publishers;
@@ -187,12 +201,13 @@ static int assemble(int poll) {
         peer->kind = i < collectors ? FAST : i < collectors + slow ? SLOW : PUBLISHER;
         peer->number = i - (peer->kind == PUBLISHER ? collectors + slow - first_number : 0);
         snprintf(id, sizeof id, "%s-%s%03d", name, peer->kind == PUBLISHER ? "pub" : resume ? "away" : "col", peer->number);
-        peer->fd = dial(port, id, peer->kind != PUBLISHER && (persistent || resume));
+        if (answer && peer->kind != PUBLISHER) peer->fd = pick_up(answer);
+        else peer->fd = dial(port, id, peer->kind != PUBLISHER && (persistent || resume));
         if (peer->kind == PUBLISHER) {
             if (sparkplug) give_birth(peer->fd, name, peer->number);
             peer->block = frames_of(name, peer->number, qos, payload, frame, block_frames);
         } else {
-            if (!resume) subscribe(peer->fd, name, qos);
+            if (!resume && !answer) subscribe(peer->fd, name, qos);
             peer->part = calloc(1, frame);
             peer->next = calloc(1000, sizeof *peer->next);
             peer->acks = malloc(READ);
@@ -217,7 +232,8 @@ static void show(double seconds, double count, double total, double cpu, double 
 static int run(void) {
     if (sparkplug) form = &ndata, payload = NDATA_BYTES;
     size_t body = 2 + strlen(name) + form->extra + (qos ? 2 : 0) + payload;
-    frame = body + (body > 127 ? 3 : 2), id_at = frame - payload - 2, block_frames = qos ? 8192 : (1 << 18) / frame;
+    body += props;
+    frame = body + (body > 127 ? 3 : 2), id_at = frame - payload - props - 2, block_frames = qos ? 8192 : (1 << 18) / frame;
     int poll = epoll_create1(0), count = assemble(poll), first = collectors + slow;
     uint64_t base0 = 0, base1 = 0, last = 0, total = 0;
     double cpu0 = 0, cpu1 = 0, disk0 = 0, disk1 = 0, progress = begin = now();
@@ -301,6 +317,7 @@ int main(int count, char **args) {
         {"messages", &messages} /* end after so many instead of run_ms */, {"connections", &connections},
         {"subscriptions", &subscriptions} /* idle: one for each connection */, {"order", &order} /* needs 16 bytes */,
         {"first", &first_number} /* of the publishers */, {"calm", &calm},
+        {"answer", &answer} /* the collector is dialled, at this port */, {"props", &props} /* bytes, of what it gets */,
     };
     if (count == 3 && !strcmp(args[1], "relay")) return relay(atoi(args[2]));
     for (int i = 2; i < count; i++) {

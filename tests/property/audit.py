@@ -107,8 +107,10 @@ def audit_sessions(core: Core) -> None:
         assert s.ranked == sum(len(r.queue) + len(r.queue0) for r in s.ranks or []), f"{s.client_id}: {s.ranked} ranked"
         assert s.queue_bytes == sum(int(d.message.size) for d in waiting), s.client_id
         here = len(s.inflight) + len(waiting)
+        dying = [one for one in [*core.uplinks.dead, *core.uplinks.buried] if one.session is s]
         for b in s.backlogs():
             here += int(b.count) - len(b.held)
+            here += len([one for one in dying if one.delivery.backlog is b and one.delivery.held])
             here -= len([d for d in s.inflight.values() if d.backlog is b and not_started(d)])
         lost = int(s.matched) - int(s.settled) - here - sum(drops(core, s).values())
         assert lost == 0, f"{s.client_id}: {lost} messages are nowhere"

@@ -28,8 +28,12 @@ class Link:
             size = mqtt.frame_size(self.inbox)
             if not size or size > len(self.inbox):
                 return found
-            found.append(mqtt.parse(bytes(self.inbox[:size]), self.peer.version))
+            raw = bytes(self.inbox[:size])
             del self.inbox[:size]
+            if raw[0] >> 4 == mqtt.CONNECT:  # the broker dialled
+                found.append(mqtt.Packet(mqtt.CONNECT, 0, {}, raw))
+            else:
+                found.append(mqtt.parse(raw, self.peer.version))
 
 
 @final
@@ -83,6 +87,7 @@ class Receiver:
         share: str = "",
         max_packet: int = 0,
         aliases: int = 0,
+        dialled: bool = False,
     ) -> None:
         self.name = name
         self.version = version
@@ -92,6 +97,8 @@ class Receiver:
         self.share = share
         self.max_packet = max_packet
         self.aliases_max = aliases if version == 5 else 0
+        self.in_order = True
+        self.dialled = dialled  # the broker at the other end of an uplink, which is called as its session is here
         self.link: Link | None = None
         self.life = Life(name, False)
         self.present = False  # the broker has its session for sure
@@ -131,6 +138,10 @@ class Receiver:
         self.life.over = True
         self.life = Life(self.name, False)
         self.present = False
+        self.forget()
+
+    def forget(self) -> None:
+        """It knows nothing of what was in flight."""
         self.known = set()
         self.recs = set()
         self.late = []

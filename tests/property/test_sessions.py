@@ -26,6 +26,9 @@ KINDS: dict[str, set[str]] = {
     "priorities": {"ranks"},
     "priorities, groups and crashes": {"ranks", "groups", "crashes"},
     "priorities and all": {"ranks", "groups", "crashes", "failures", "full", "expiry", "gathers"},
+    "uplinks": {"uplinks"},
+    "uplinks and crashes": {"uplinks", "crashes"},
+    "uplinks and all": {"uplinks", "ranks", "groups", "crashes", "failures", "full", "expiry", "gathers"},
     "all": {"groups", "crashes", "failures", "full", "expiry"},
 }
 
@@ -41,6 +44,7 @@ def run(seed: int, kind: str) -> Walk:
         groups="groups" in on,
         gathers="gathers" in on,
         ranks="ranks" in on,
+        uplinks="uplinks" in on,
     )
     try:
         for _ in range(STEPS):

@@ -11,6 +11,7 @@ from typing import final
 from gateway.core.limits import ClientRule, Limits
 from gateway.core.router import Router
 from gateway.core.topics import matches, split_share
+from gateway.core.uplink import OUT, Login, Rule, Uplink
 from tests import wire_format as mqtt
 from tests.property.audit import audit, audit_idle
 from tests.property.peers import PERSISTENT_S, Life, Link, Post, Receiver, Sender
@@ -57,7 +58,7 @@ def table_of(rng: random.Random) -> list[tuple[str, int]]:
     return rows or [("t/c", 5)]
 
 
-def cast(rng: random.Random, groups: bool) -> tuple[list[Receiver], list[Sender]]:
+def cast(rng: random.Random, groups: bool, uplinks: bool) -> tuple[list[Receiver], list[Sender]]:
     receivers = [
         Receiver("one", 5, True, {"t/#": 2, "t/a": 1}, rng.randint(1, 5)),
         Receiver("two", 4, True, {"t/+": rng.choice([1, 2]), "r/#": 1}, 65535),
@@ -70,6 +71,13 @@ def cast(rng: random.Random, groups: bool) -> tuple[list[Receiver], list[Sender]
             Receiver("m1", 5, True, {SHARE: 2}, rng.randint(1, 5), share=SHARE),
             Receiver("m2", 4, True, {SHARE: 1}, 65535, share=SHARE),
             Receiver("m3", 5, False, {SHARE: 2}, rng.randint(1, 5), share=SHARE),
+        ]
+    if uplinks:
+        receivers += [
+            Receiver(
+                "$uplink/u5", 5, True, {"t/#": 2}, rng.randint(1, 5), max_packet=rng.choice([0, 500]), dialled=True
+            ),
+            Receiver("$uplink/u4", 4, True, {"t/+": 1, "t/c": 2}, 65535, dialled=True),
         ]
     return receivers, [Sender("p1", 5, True), Sender("p2", 4, True), Sender("p3", 4, False)]
 
@@ -87,6 +95,7 @@ class Walk(Witness):
         groups: bool,
         gathers: bool = False,
         ranks: bool = False,
+        uplinks: bool = False,
     ) -> None:
         rng = random.Random(seed)
         limits = small_limits(rng, full)
@@ -96,7 +105,9 @@ class Walk(Witness):
             limits.mqueue_priorities = table_of(rng)
             limits.mqueue_default_priority = rng.choice(["lowest", "highest"])
             limits.mqueue_store_qos0_persistent = rng.random() < 0.4
-        super().__init__(limits, seed, *cast(rng, groups), failures)
+        super().__init__(limits, seed, *cast(rng, groups, uplinks), failures)
+        self.uplinks = [self._uplink(r, rng) for r in self.receivers if r.dialled]
+        self._configure()
         self.crashes, self.failures, self.full, self.expiry, self.ranks = crashes, failures, full, expiry, ranks
         self.steps: list[str] = []
         self.table = self._table()
@@ -132,6 +143,20 @@ class Walk(Witness):
         if self.expiry:
             table += [(2, self.pass_longer), (1, self.pass_very_long)]
         return table
+
+    def _uplink(self, r: Receiver, rng: random.Random) -> Uplink:
+        live_first = rng.random() < 0.3
+        r.in_order = not live_first
+        r.life.filters = dict(r.wanted)
+        made = Uplink(
+            r.name.removeprefix("$uplink/"), [Rule(OUT, f, "", "", q, live_first) for f, q in r.wanted.items()]
+        )
+        if rng.random() < 0.5:
+            made.dead_topic = "dead"
+        return made
+
+    def _configure(self) -> None:
+        self.router.uplinks.configure(self.uplinks, "walk", 8, self.now)
 
     def step(self) -> None:
         weights = [weight for weight, _ in self.table]
@@ -201,18 +226,20 @@ class Walk(Witness):
         pid = rng.choice(list(r.open)) if rng.random() < 0.4 else next(iter(r.open))
         number, qos = r.open.pop(pid)
         life = self.group if r.share else r.life
-        life.answered.add(number)
         bad = r.version == 5 and rng.random() < 0.05
+        if not (bad and r.dialled):
+            life.answered.add(number)
+        code = rng.choice([0x80, 0x97, 0x99]) if r.dialled else 0x80
         if qos == 1:
             r.flight.discard(pid)
             r.payloads.pop(pid, None)
-            self.send(link, mqtt.ack(mqtt.PUBACK, pid, r.version, 0x80 if bad else None))
+            self.send(link, mqtt.ack(mqtt.PUBACK, pid, r.version, code if bad else None))
         elif bad:
             r.flight.discard(pid)
             r.payloads.pop(pid, None)
             r.known.discard(pid)
             life.got[number] = life.got.get(number, 1) - 1  # refused, so it may come again after a crash
-            self.send(link, mqtt.ack(mqtt.PUBREC, pid, r.version, 0x80))
+            self.send(link, mqtt.ack(mqtt.PUBREC, pid, r.version, code))
         else:
             r.recs.add(pid)
             self.send(link, mqtt.ack(mqtt.PUBREC, pid, r.version))
@@ -248,13 +275,14 @@ class Walk(Witness):
         links = list(self.links.values())
         if links:
             link = self.rng.choice(links)
-            if link.connected and self.rng.random() < 0.3:
+            dialled = isinstance(link.peer, Receiver) and link.peer.dialled
+            if link.connected and self.rng.random() < 0.3 and not (dialled and link.peer.version == 4):
                 self.send(link, mqtt.disconnect(link.peer.version))
             self.cut(link)
 
     def end_a_session(self) -> None:
         """DISCONNECT with a session expiry of 0, or CONNECT with clean start."""
-        peers = [p for p in self.receivers if p.persistent]
+        peers = [p for p in self.receivers if p.persistent and not p.dialled]
         r = self.rng.choice(peers)
         if r.version == 5 and r.link is not None and r.link.connected:
             link = r.link
@@ -288,10 +316,19 @@ class Walk(Witness):
             self.router.on_closed(old.client, self.now)
 
     def open_link(self, peer: Receiver | Sender, clean: bool) -> None:
-        client = self.router.open(peer, f"127.0.0.1:{len(self.steps)}", self.now)
+        address = f"127.0.0.1:{len(self.steps)}"
+        if isinstance(peer, Receiver) and peer.dialled:
+            login = Login(peer.name.removeprefix("$uplink/"), "there", "gateway")
+            login.version = peer.version
+            login.keep_alive_s = 0
+            client = self.router.uplinks.dial(peer, address, login, self.now)
+        else:
+            client = self.router.open(peer, address, self.now)
         link = Link(client, peer)
         self.links[client] = link
         peer.link = link
+        if client.remote is not None:
+            return
         if self.now - peer.offline_at >= PERSISTENT_S * 1000:
             peer.present = False
         if isinstance(peer, Sender) and not peer.present:
@@ -342,7 +379,7 @@ class Walk(Witness):
             return
         r = link.peer
         assert isinstance(r, Receiver)
-        if r.share:
+        if r.share or r.dialled:
             return
         f = self.rng.choice(list(r.wanted))
         if f in r.life.filters:
@@ -361,7 +398,7 @@ class Walk(Witness):
     def pass_very_long(self) -> None:
         """Sessions of those who are away end."""
         for r in self.peers:
-            if r.link is None and r.persistent and r.version == 5:
+            if r.link is None and r.persistent and r.version == 5 and not (isinstance(r, Receiver) and r.dialled):
                 r.present = False
                 if isinstance(r, Receiver):
                     self.life_over(r)
@@ -400,13 +437,14 @@ class Walk(Witness):
             r.recs.clear()  # a PUBREC that was not on disk yet is forgotten
             if self.failures or self.full or self.expiry:
                 r.life.last = {}  # a drop that was not on disk yet is forgotten: what was passed over comes after all
-            if r.persistent and r.version == 5 and self.now - r.offline_at >= PERSISTENT_S * 1000:
+            if r.persistent and not r.dialled and r.version == 5 and self.now - r.offline_at >= PERSISTENT_S * 1000:
                 r.present = False  # it came back, but that was not on disk either
                 self.life_over(r)
         self.router = Router(self.limits, self.store.snapshot(), self.now, 1)
         ids = self.router.needed_segments()
         self.router.finish_load(self.store.read_now(ids), self.now)
         self.router.on_tick(self.now)
+        self._configure()
 
     # -- the end
 
@@ -434,9 +472,12 @@ class Walk(Witness):
                     self.release_all(link)
                     busy = True
             self.pump()
+            paused = [c for c in self.router.core.uplinks.calls.values() if c.remote is not None and c.remote.until]
             self._pass(1200)
-            if not busy:
+            if not busy and not paused:
                 break
+        for uplink in self.uplinks:
+            self.router.remove_session(f"$dead/{uplink.name}", self.now)
         self.pump()
         audit(self.router.core, self.store)
         self.check_nothing_is_missing()

@@ -34,7 +34,10 @@ class Witness(Loop):
 
     def received(self, link: Link, p: mqtt.Packet) -> None:
         peer = link.peer
-        if p.type == mqtt.CONNACK:
+        if p.type == mqtt.CONNECT:
+            assert isinstance(peer, Receiver)
+            self._dialled_in(link, peer)
+        elif p.type == mqtt.CONNACK:
             assert p["code"] == 0, p
             link.connected = True
             if isinstance(peer, Receiver):
@@ -43,10 +46,28 @@ class Witness(Loop):
                 self._sender_in(link, peer, bool(p["present"]))
         elif p.type == mqtt.DISCONNECT:
             assert p["code"] in (0x8E, 0x97, 0x98), p
+        elif p.type == mqtt.PINGREQ:
+            raise AssertionError("no keep alive was asked for")
         elif isinstance(peer, Receiver):
             self._to_receiver(link, peer, p)
         else:
             self._to_sender(link, peer, p)
+
+    def _dialled_in(self, link: Link, r: Receiver) -> None:
+        """A broker that may have lost the session: then what is in flight comes as new."""
+        r.fresh_connection()
+        link.connected = True
+        present = self.rng.random() < 0.7
+        if not present:
+            for copy in r.payloads.values():
+                if copy:  # else a will
+                    self.posts[self.number[copy]].exact = False
+            r.forget()
+        props = [(mqtt.RECEIVE_MAXIMUM, r.window)]
+        if r.max_packet:
+            props.append((mqtt.MAXIMUM_PACKET_SIZE, r.max_packet))
+        body = bytes([present, 0]) + (mqtt.properties(props) if r.version == 5 else b"")
+        self.send(link, mqtt.frame(mqtt.CONNACK << 4, body))
 
     def _receiver_in(self, link: Link, r: Receiver, present: bool) -> None:
         if r.present:
@@ -165,7 +186,7 @@ class Witness(Loop):
         if known:
             return
         life.copies[copy] = r.name
-        if not r.share:
+        if not r.share and r.in_order:
             place = self.order[copy] if copy in self.order else len(self.order)
             row = ("", 1) if qos and not self.limits.mqueue_priorities else (post.topic, qos)
             assert place > life.last.get(row, -1), f"{r.name}: {number}.{copy} out of order"

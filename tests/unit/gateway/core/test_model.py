@@ -42,7 +42,7 @@ def test_only_a_plain_connection_takes_frames_as_they_came() -> None:
     c.version, c.connected = 5, True
     c.set_quick()
     assert c.quick == 5
-    for name, value in (("congested", True), ("closing", True), ("alias_out_max", 3), ("max_packet", 100)):
+    for name, value in (("congested", True), ("closing", True), ("simple", False), ("behind0", True)):
         was = getattr(c, name)
         setattr(c, name, value)
         c.set_quick()
