@@ -20,7 +20,6 @@ from gateway.store.queues import QueueError
 app = typer.Typer(
     help="An MQTT 3.1.1 and 5.0 gateway broker that keeps what it acknowledges.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(run)

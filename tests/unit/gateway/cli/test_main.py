@@ -53,3 +53,10 @@ def test_python_dash_m_is_the_same_command() -> None:
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "forebay: mqtt.nothing is no setting; forebay config show lists them\n"
+
+
+def test_shells_complete_commands(forebay: Forebay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_WORDS", "forebay sess")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    monkeypatch.setenv("_FOREBAY_COMPLETE", "complete_bash")
+    assert forebay().out.split() == ["sessions"]
