@@ -1,377 +1,422 @@
-"""An MQTT 5.0 client on gmqtt for ``forebay pub`` and ``forebay sub``: the one module that knows gmqtt's ways.
+"""The client for everything that is not the broker: MQTT 5.0 and 3.1.1, deliveries settled later, nothing lost.
 
-What gmqtt leaves to its user and this module adds: an acknowledgement's reason code, a window that waits instead of
-failing, publishing again what a lost session forgot, DUP on what is sent again, QoS 2 received once, and reconnecting
-with a growing delay. A message is acknowledged when ``deliver`` has returned True for it, and not before.
+gmqtt keeps the connection; what it leaves to its user or gets wrong is in ``gateway.link``
+(docs/decisions/0001-client.md). A message is acknowledged when its delivery was, and not before; a message that was
+taken for sending is sent until the broker has it.
 """
 
 import asyncio
-import logging
+import random
 import ssl
 import uuid
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, final
 
-import gmqtt
-from gmqtt.mqtt.handler import MQTTConnectError
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, stop_never
 
-_WINDOW_MAX = 100
-_ANSWER_TIMEOUT_S = 20.0
-_WITH_WILL = 0x04
-_NO_RECONNECT = -2  # gmqtt compares a count from 0 with this; -1 would be "always"
+from gateway.link.connection import Session
+from gateway.link.deliveries import Delivery as Delivery
+from gateway.link.deliveries import Incoming
+from gateway.link.sending import Outbox as Outbox
+from gateway.link.sending import Sending
+from gateway.link.terms import ENDED_FOR_GOOD, PERMANENT, Peer, named, peer_of, reason_of, unwanted
+from gateway.link.terms import LostError as LostError
+from gateway.link.terms import RefusedError as RefusedError
+from gateway.link.terms import Subscription as Subscription
+from gateway.link.terms import Will as Will
+from gateway.mqtt import reasons
+from gateway.mqtt.packets import V5, Connack
+from gateway.mqtt.packets import Properties as Properties
 
-_log = logging.getLogger("gmqtt")  # what matters of it comes back as an exception
-_log.propagate = False
-_log.addHandler(logging.NullHandler())
-
-Deliver = Callable[[str, bytes, bool], "bool | asyncio.Future[None]"]
-"""(topic, payload, retained) -> take it; False leaves it with the broker, a future takes it when it is done."""
-
-
-class Will(NamedTuple):
-    """What the broker publishes when the connection breaks."""
-
-    topic: str
-    payload: bytes
-    qos: int = 0
-    retain: bool = False
-
-
-class LostError(Exception):
-    """The broker cannot be reached or the connection broke; trying again may help."""
-
-
-class RefusedError(Exception):
-    """The broker said no; trying again does not help."""
-
-
-class _Outgoing:
-    """One message until the broker has it."""
-
-    def __init__(self, topic: str, payload: bytes, qos: int, retain: bool) -> None:
-        self.topic, self.payload, self.qos, self.retain = topic, payload, qos, retain
-        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-
-class _Unacknowledged:
-    """gmqtt's store of what is sent and not acknowledged, by packet id; the method names are gmqtt's."""
-
-    def __init__(self) -> None:
-        self.packets: dict[int, bytes] = {}
-        self.messages: dict[int, _Outgoing] = {}
-        self.forgotten: deque[_Outgoing] = deque()  # their session is gone: to be sent as new
-        self.codes: dict[int, int] = {}
-        self.last_mid = 0
-
-    def push_message(self, mid: int, raw_package: bytes) -> None:
-        self.packets[mid] = raw_package
-        self.last_mid = mid
-
-    def remove_message_by_mid(self, mid: int) -> None:
-        self.packets.pop(mid, None)
-        code = self.codes.pop(mid, 0)
-        message = self.messages.pop(mid, None)
-        if message is not None and not message.done.done():
-            message.done.set_result(code)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.packets
-
-    async def wait_empty(self) -> None:
-        """At once: a connection is open when it is, not when all of the last one is acknowledged."""
-
-    def clear(self) -> None:
-        self.packets.clear()
-        self.forgotten.extend(self.messages.values())
-        self.messages.clear()
-
-    def get_all(self) -> list[tuple[int, bytes]]:
-        """What a resumed session must get again; PUBLISH packets (type 3) with DUP set [MQTT-3.3.1-1]."""
-        return [
-            (mid, bytes([raw[0] | 0x08]) + raw[1:] if raw[0] >> 4 == 3 else raw) for mid, raw in self.packets.items()
-        ]
+_ANSWER_TIMEOUT_S: Final = 20.0
+_LEAVE_S: Final = 1.0
+_STEADY_S: Final = 10.0  # a connection that lasted so long was a good one
+_PAUSE_MIN_S: Final = 0.1
+_PAUSE_MAX_S: Final = 30.0
+_UNLIMITED: Final = 65535
 
 
 @final
-class Link:
-    """One client, over as many connections as it takes."""
+class Client:
+    """One client, over as many connections as it takes.
+
+    Either ``open`` each connection oneself (and ``reopen`` after ``lost``), or let ``run`` stay connected.
+
+    ``deliver`` gets each message as a Delivery, in the order of receipt, and settles it then or later. ``on_connected``
+    is called with session present before the first of them, ``on_lost`` with the reason, for people, when a connection
+    is lost or ``run`` cannot make one. None of them may block.
+    ``receive_maximum`` messages may be unsettled at once (5.0 only; 0 = 65535); ``max_inflight`` is our own window
+    towards the broker, within its Receive Maximum. With an ``outbox`` messages that are not acknowledged survive this
+    process. ``clean`` is for the first connection; those after it resume the session, where the broker keeps one.
+    """
 
     def __init__(
         self,
         host: str,
-        port: int,
+        port: int = 1883,
         *,
         client_id: str = "",
+        version: int = V5,
         clean: bool = True,
         expiry_s: int = 0,
+        receive_maximum: int = 0,
+        packet_bytes_max: int = 0,
+        max_inflight: int = 100,
+        keepalive_s: int = 30,
         username: str | None = None,
         password: bytes | None = None,
         tls: ssl.SSLContext | None = None,
-        deliver: Deliver | None = None,
         will: Will | None = None,
-        keepalive_s: int = 30,
+        user_properties: Sequence[tuple[str, str]] = (),
+        deliver: Callable[[Delivery], object] | None = None,
+        on_connected: Callable[[bool], object] | None = None,
+        on_lost: Callable[[str], object] | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.where = f"{host}:{port}"
-        self.lost = asyncio.Event()
-        self.qos = 0  # of the message that is being delivered
-        self.properties: dict[str, str] = {}  # and its user properties
-        self._address = (host, port)
-        self._tls = tls
-        self._expiry_s = expiry_s
-        self._keepalive_s = keepalive_s
-        self._deliver = deliver
-        self._store = _Unacknowledged()
-        self._window = 1
+        self.client_id = client_id or f"forebay-{uuid.uuid4().hex[:16]}"
+        self.version = version
+        self.lost = asyncio.Event()  # the connection that was open is over
+        self.connected = asyncio.Event()  # one is open, and its subscriptions are made
+        self.session_present = False  # on this connection
+        self.peer = Peer()  # of this connection
+        self.connections = 0  # that were open, since the beginning
+        self._address, self._tls, self._keepalive_s = (host, port), tls, keepalive_s
+        self._expiry_s, self._clean = expiry_s, clean
+        self._on_connected, self._on_lost = on_connected, on_lost
         self._changed = asyncio.Event()
-        self._pings = self._answers = 0  # PINGREQ sent, PINGRESP received, on this connection
-        self._connections = 0
-        self._subacks: dict[int, asyncio.Future[Sequence[int]]] = {}
-        self._unreleased: set[int] = set()  # QoS 2 packet ids received and not released
-        self._reason = 0
-        self._never = asyncio.Event()
-        self._client = gmqtt.Client(
-            client_id or f"forebay-{uuid.uuid4().hex[:16]}",
-            clean_session=clean,
-            optimistic_acknowledgement=False,
-            will_message=None if will is None else gmqtt.Message(will.topic, will.payload, will.qos, will.retain),
-            persistent_storage=self._store,
-            logger=_log,
-            session_expiry_interval=expiry_s,
-        )
-        self._client.set_config({"reconnect_retries": _NO_RECONNECT})
+        self._closing = asyncio.Event()
+        self._connack: asyncio.Future[Connack] | None = None
+        self._connecting: asyncio.Future[None] | None = None
+        self._reason, self._text = 0, ""
+        self._is_up = False  # CONNACK said yes, and it is not over
+        self._is_told = False  # its end
+        self._wanted: dict[str, Subscription] = {}
+        self._made: set[str] = set()  # of these, what this session has
+        self._incoming = Incoming(version, receive_maximum or _UNLIMITED, deliver)
+        properties: dict[str, Any] = {}
+        if expiry_s:
+            properties["session_expiry_interval"] = expiry_s
+        if receive_maximum:
+            properties["receive_maximum"] = receive_maximum
+        if packet_bytes_max:
+            properties["maximum_packet_size"] = packet_bytes_max
+        if user_properties:
+            properties["user_property"] = list(user_properties)
+        self._session = Session(
+            self.client_id, version, self._incoming,
+            clean=clean, will=will, properties=properties, packet_bytes_max=packet_bytes_max,
+        )  # fmt: skip
+        self._session.on_connack, self._session.on_over = self._begin, self._end
+        self._session.on_pong = self._changed.set
         if username is not None:
-            self._client.set_auth_credentials(username, password)
-        self._client.on_message = self._on_message
-        self._client.on_disconnect = self._on_disconnect
-        self._client.on_subscribe = self._on_subscribe
-        self._watch()
+            self._session.set_auth_credentials(username, password)
+        self._sending = self._session.sending = Sending(version, self._session.ids, max_inflight, outbox)
 
-    def _watch(self) -> None:
-        """Stand before those of gmqtt's packet handlers that leave something out."""
-        self._handler = self._client._package_handler
-        self._handler._handle_pingresp_packet = self._on_pingresp
-        puback, pubrec = self._handler._handle_puback_packet, self._handler._handle_pubrec_packet
-        pubrel, publish2 = self._handler._handle_pubrel_packet, self._handler._handle_qos_2_publish_packet
-
-        def on_puback(cmd: int, packet: bytes) -> None:
-            self._note_code(packet)
-            puback(cmd, packet)
-            self._changed.set()
-
-        def on_pubrec(cmd: int, packet: bytes) -> None:
-            self._note_code(packet)
-            pubrec(cmd, packet)
-            self._changed.set()
-
-        def on_pubcomp(cmd: int, packet: bytes, known: Callable[[int, bytes], None]) -> None:
-            known(cmd, packet)
-            self._changed.set()
-
-        def on_publish2(mid: int, packet: bytes, topic: str, properties: dict[str, Any]) -> None:
-            if mid in self._unreleased:
-                self._handler._send_pubrec(mid)
-                return
-            publish2(mid, packet, topic, properties | {"mid": mid})
-
-        def on_pubrel(cmd: int, packet: bytes) -> None:
-            self._unreleased.discard(int.from_bytes(packet[:2], "big"))
-            pubrel(cmd, packet)
-            self._changed.set()
-
-        pubcomp = self._handler._handle_pubcomp_packet
-        self._handler._handle_puback_packet = on_puback
-        self._handler._handle_pubrec_packet = on_pubrec
-        self._handler._handle_pubcomp_packet = lambda cmd, packet: on_pubcomp(cmd, packet, pubcomp)
-        self._handler._handle_qos_2_publish_packet = on_publish2
-        self._handler._handle_pubrel_packet = on_pubrel
-
-    def _note_code(self, packet: bytes) -> None:
-        if len(packet) > 2 and packet[2] >= 0x80:
-            self._store.codes[int.from_bytes(packet[:2], "big")] = packet[2]
+    # Connections
 
     async def open(self) -> None:
-        """Connect and take up what was under way. Raises LostError or RefusedError."""
+        """Connect once, and take up what was under way. Raises LostError or RefusedError."""
+        self._closing.clear()
         self.lost.clear()
-        self._connections += 1  # before anything can come
-        connecting = asyncio.ensure_future(
-            self._client.connect(*self._address, ssl=self._tls or False, keepalive=self._keepalive_s, raise_exc=True)
+        self._reason, self._text, self._is_told = 0, "", False
+        answer = self._connack = asyncio.get_running_loop().create_future()
+        connecting = self._connecting = asyncio.ensure_future(
+            self._session.connect(
+                *self._address, ssl=self._tls or False, keepalive=self._keepalive_s, version=self.version
+            )
         )
-        losing = asyncio.ensure_future(self.lost.wait())
         try:
-            await asyncio.wait({connecting, losing}, timeout=_ANSWER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
-            if not connecting.done():
-                raise LostError(f"{self.where}: no answer to CONNECT")
-            connecting.result()
-        except MQTTConnectError as error:
-            raise RefusedError(f"{self.where}: {error}") from None
-        except OSError as error:
-            raise LostError(f"{self.where}: cannot connect: {error.strerror or error}") from None
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                waiting: set[asyncio.Future[Any]] = {connecting, answer}
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if connecting.cancelled():
+                    raise LostError(f"{self.where}: closed while connecting")
+                if connecting.done():
+                    connecting.result()
+                self._judge(await answer)
+                await connecting
+            await self._restore()
+            if self.lost.is_set():
+                raise self._loss()
+        except BaseException as error:
+            self._session.abort()
+            self.lost.set()
+            if isinstance(error, TimeoutError):
+                raise LostError(f"{self.where}: no answer to CONNECT") from None
+            if isinstance(error, OSError):
+                raise LostError(f"{self.where}: cannot connect: {error.strerror or error}") from None
+            raise
         finally:
             connecting.cancel()
-            losing.cancel()
-        self._count_pings()
-        properties = self._handler._connack_properties
-        # gmqtt hands out one packet id less than the broker's Receive Maximum, and fails beyond that.
-        self._window = max(1, min(_WINDOW_MAX, properties.get("receive_maximum", [65535])[0] - 1))
-        for mid in [mid for mid in self._handler.id_generator._used_ids if mid not in self._store.packets]:
-            self._handler.id_generator.free_id(mid)
-        while self._store.forgotten and not self.lost.is_set():
-            await self._room()
-            self._send(self._store.forgotten.popleft())
+            if answer.done() and not answer.cancelled():
+                answer.exception()
+            self._connack = self._connecting = None
+        self.connected.set()
+
+    def _judge(self, connack: Connack) -> None:
+        """Raises RefusedError, or LostError where a refusal is for a time."""
+        code = reason_of(connack, self.version)
+        if code:
+            said = connack.properties.reason_string if connack.properties is not None else None
+            text = f"{self.where}: connection refused ({named(code)}{': ' + said if said else ''})"
+            raise RefusedError(text, code) if code in PERMANENT else LostError(text)
+
+    def _begin(self, connack: Connack) -> None:
+        """CONNACK is here; what follows it must find everything in its place."""
+        if connack.reason == 0:
+            assert self._session.wire is not None
+            self.peer = peer_of(connack, self.version)
+            self.session_present = connack.session_present
+            self.connections += 1
+            self._is_up = True
+            if not connack.session_present:
+                self._made.clear()
+            if self._expiry_s and self.version == V5:
+                self._session._clean_session = False
+            self._incoming.connected(self._session.wire, connack.session_present)
+            if self._on_connected is not None:
+                self._on_connected(connack.session_present)
+            self._sending.connected(self._session.wire, self.peer, connack.session_present)
+        if self._connack is not None and not self._connack.done():
+            self._connack.set_result(connack)
+
+    def _end(self, reason: int, text: str) -> None:
+        """A connection is over."""
+        self._reason, self._text = reason, text
+        was_up, self._is_up = self._is_up, False
+        self._incoming.disconnected()
+        self._sending.disconnected()
+        self.connected.clear()
+        self.lost.set()
         self._changed.set()
+        if self._connack is not None and not self._connack.done():
+            refused = f"{self.where}: connection refused ({named(reason)}{': ' + text if text else ''})"
+            no_answer = LostError(f"{self.where}: no answer to CONNECT")
+            self._connack.set_exception(RefusedError(refused, reason) if reason in ENDED_FOR_GOOD else no_answer)
+        elif was_up:
+            self._tell(self.lost_reason())
 
-    def _count_pings(self) -> None:
-        """gmqtt sends some of its own, and their answers say less than that to a later one."""
-        connection = self._client._connection
-        send = connection._send_ping_request
-        self._pings = self._answers = 0
-
-        def counted() -> None:
-            self._pings += 1
-            send()
-
-        connection._send_ping_request = counted
+    def _tell(self, why: str) -> None:
+        """Once for each connection."""
+        if self._on_lost is not None and not self._is_told and not self._closing.is_set():
+            self._is_told = True
+            self._on_lost(why)
 
     async def reopen(self, retry_s: float) -> None:
         """Connect again, with growing pauses, for at most ``retry_s``. Raises LostError or RefusedError."""
         async for attempt in AsyncRetrying(
-            wait=wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1),
-            stop=stop_after_delay(retry_s),
-            retry=retry_if_exception_type(LostError),
-            reraise=True,
+            wait=_pause, stop=stop_after_delay(retry_s), retry=retry_if_exception_type(LostError), reraise=True
         ):
             with attempt:
                 await self.open()
 
-    async def publish(self, topic: str, payload: bytes, qos: int, retain: bool) -> "asyncio.Future[int]":
-        """Send when the window has room; the future's result is the broker's reason code, once it has the message."""
-        message = _Outgoing(topic, payload, qos, retain)
-        await self._room()
-        self._send(message)
-        return message.done
+    async def run(self) -> None:
+        """Connect and stay connected until ``close``, with pauses of 100 ms to 30 s that grow while it fails.
 
-    async def _room(self) -> None:
-        while len(self._store.packets) >= self._window or self.lost.is_set():
-            self._changed.clear()
-            await self._changed.wait()
-
-    def _send(self, message: _Outgoing) -> None:
-        self._client.publish(message.topic, message.payload, qos=message.qos, retain=message.retain)
-        if message.qos:
-            self._store.messages[self._store.last_mid] = message
-        else:
-            message.done.set_result(0)
-
-    async def subscribe(
-        self, filters: Sequence[str], qos: int, *, again: bool = False, as_published: bool = False
-    ) -> None:
-        """Subscribe; ``again`` asks for no retained messages, ``as_published`` for the retain flag as it was sent.
-
-        Raises LostError or RefusedError.
+        Raises RefusedError where trying again does not help; that another client took the session over is such a
+        refusal, since two that take it from each other for ever would be worse.
         """
-        handling = 1 if again else 0
-        self._client.subscriptions.clear()
-        mid = self._client.subscribe(
-            [
-                gmqtt.Subscription(name, qos=qos, retain_as_published=as_published, retain_handling_options=handling)
-                for name in filters
-            ]
-        )
-        answer: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
-        self._subacks[mid] = answer
-        losing = asyncio.ensure_future(self.lost.wait())
-        waiting: set[asyncio.Future[Any]] = {answer, losing}
-        await asyncio.wait(waiting, timeout=_ANSWER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
-        losing.cancel()
-        del self._subacks[mid]
-        if not answer.done():
-            raise LostError(f"{self.where}: no answer to SUBSCRIBE")
-        for name, code in zip(filters, answer.result(), strict=True):
-            if code >= 0x80:
-                raise RefusedError(f"{self.where}: subscription to {name} refused (reason code 0x{code:02x})")
+        while not self._closing.is_set():
+            async for attempt in AsyncRetrying(
+                wait=_pause, stop=stop_never, retry=retry_if_exception_type(LostError), sleep=self._sleep, reraise=True
+            ):
+                with attempt:
+                    await self._stay()
 
-    async def close(self, *, end_session: bool = False, with_will: bool = False) -> None:
-        """Disconnect once what was taken is acknowledged; what was not taken stays with the broker.
-
-        ``with_will``: the broker is to publish the will all the same.
-        """
-        asyncio.get_running_loop().set_exception_handler(_ignore_cancelled)
-        for _ in range(3):  # the acknowledgement of the last delivery is written two turns after it
-            await asyncio.sleep(0)
+    async def _stay(self) -> None:
+        """One connection. Raises LostError when it was a short one, RefusedError."""
+        loop = asyncio.get_running_loop()
+        if self._closing.is_set():
+            return
         try:
-            async with asyncio.timeout(1):
-                while self._unreleased and not self.lost.is_set():
-                    self._changed.clear()
-                    await self._changed.wait()
-                await self._all_read()
-        except (TimeoutError, LostError):
+            await self.open()
+        except LostError as error:
+            self._tell(str(error))
+            raise
+        began = loop.time()
+        await self.lost.wait()
+        if self._closing.is_set():
+            return
+        if self._reason in ENDED_FOR_GOOD or loop.time() - began < _STEADY_S:
+            raise self._loss()
+
+    def _loss(self) -> LostError | RefusedError:
+        if self._reason in ENDED_FOR_GOOD:
+            return RefusedError(self.lost_reason(), self._reason)
+        return LostError(self.lost_reason())
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
             pass
-        if not self.lost.is_set():
-            end = {"session_expiry_interval": 0} if end_session and self._expiry_s else {}
-            await self._client.disconnect(reason_code=_WITH_WILL if with_will else 0, **end)
-        elif self._client._connection is not None:
-            self._client._connection._transport.abort()  # gmqtt leaves it open
 
-    async def _all_read(self) -> None:
-        """The broker has read our last acknowledgements.
+    def lost_reason(self) -> str:
+        """Why the connection ended, for people."""
+        code = f" ({named(self._reason)}{': ' + self._text if self._text else ''})" if self._reason else ""
+        return f"{self.where}: connection lost{code}"
 
-        A close with deliveries unread is a reset, and what a broker has not read when it comes may be lost.
+    # Publishing
+
+    async def send(
+        self, topic: str, payload: bytes, qos: int = 1, retain: bool = False, properties: Properties | None = None
+    ) -> "asyncio.Future[int]":
+        """Send when the window has room; the future's result is the broker's reason code, once it has the message.
+
+        0x10 (nobody subscribed) is success, 0x80 and more a failure; the future ends in LostError when this is closed
+        before. QoS 1 and 2 are taken while there is no connection too, as many as the window holds. Raises
+        RefusedError for what the broker said it does not take, ValueError for what cannot be encoded.
         """
-        if self._deliver is not None and not self.lost.is_set():
-            await self.passed()
+        return await self._sending.publish(topic, payload, qos, retain, properties)
+
+    async def publish(
+        self, topic: str, payload: bytes, qos: int = 1, retain: bool = False, properties: Properties | None = None
+    ) -> int:
+        """Send, and wait until the broker has it: its reason code, 0 or 0x10.
+
+        Raises RefusedError with the broker's code when it did not take it; otherwise as ``send``.
+        """
+        code = await (await self._sending.publish(topic, payload, qos, retain, properties))
+        if code >= 0x80:
+            raise RefusedError(f"{self.where}: message to {topic} refused ({named(code)})", code)
+        return code
+
+    # Subscribing
+
+    async def subscribe(self, subscriptions: Iterable[Subscription]) -> list[int]:
+        """Subscribe now, and again whenever a connection finds no session; the granted reason codes.
+
+        Without a connection it is done at the next one, and the list is empty. Raises RefusedError, which names the
+        filter, and LostError when the connection breaks meanwhile; then too it is done at the next one.
+        """
+        asked = list(subscriptions)
+        for one in asked:
+            self._wanted[one.filter] = one
+            self._made.discard(one.filter)
+        return await self._ask(asked) if self._session.is_open else []
+
+    async def _restore(self) -> None:
+        missing = [one for name, one in self._wanted.items() if name not in self._made]
+        if missing:
+            await self._ask(missing)
+
+    async def _ask(self, subscriptions: list[Subscription]) -> list[int]:
+        """One SUBSCRIBE for each identifier. Raises LostError or RefusedError."""
+        codes: dict[str, int] = {}
+        groups: dict[int, list[Subscription]] = {}
+        for one in subscriptions:
+            codes[one.filter] = unwanted(one, self.peer)
+            if not codes[one.filter]:
+                groups.setdefault(one.identifier, []).append(one)
+        answers = [(group, self._session.ask(group)) for group in groups.values()]
+        for group, answer in answers:
+            for one, code in zip(group, await self._answered(answer, "SUBSCRIBE"), strict=True):
+                codes[one.filter] = code
+        for one in subscriptions:
+            if codes[one.filter] < 0x80:
+                self._made.add(one.filter)
+            else:
+                self._wanted.pop(one.filter, None)
+        for name, code in codes.items():
+            if code >= 0x80:
+                raise RefusedError(f"{self.where}: subscription to {name} refused ({named(code)})", code)
+        return [codes[one.filter] for one in subscriptions]
+
+    async def unsubscribe(self, filters: Sequence[str]) -> None:
+        """No more of these. Raises LostError."""
+        for name in filters:
+            self._wanted.pop(name, None)
+            self._made.discard(name)
+        if self._session.is_open:
+            await self._answered(self._session.forget(filters), "UNSUBSCRIBE")
+
+    async def _answered(self, answer: "asyncio.Future[Sequence[int]]", what: str) -> Sequence[int]:
+        await asyncio.wait({answer}, timeout=_ANSWER_TIMEOUT_S)
+        if not answer.done():
+            self._session.note(0, f"no answer to {what}")
+            self._session.abort()
+        if not answer.done() or answer.cancelled():
+            raise LostError(f"{self.where}: no answer to {what}")
+        return answer.result()
+
+    # State
+
+    @property
+    def received(self) -> int:
+        """Deliveries, since the beginning."""
+        return self._incoming.received
+
+    @property
+    def unsettled(self) -> int:
+        """Deliveries of QoS 1 and 2 of this connection that are not answered: they or one before are not settled."""
+        return self._incoming.unsettled
+
+    @property
+    def left(self) -> int:
+        """Deliveries of this connection that will not be answered; each holds a slot of ``receive_maximum``."""
+        return self._incoming.left
+
+    @property
+    def under_way(self) -> int:
+        """Messages that were taken for sending and are not acknowledged."""
+        return self._sending.under_way
+
+    def hold(self, is_held: bool) -> None:
+        """Read no more of this connection, or again: for what no Receive Maximum bounds, QoS 0 and 3.1.1."""
+        self._session.hold(is_held)
 
     async def passed(self) -> None:
         """The broker has read all that was sent, QoS 0 too: it answers a ping after that. Raises LostError."""
-        if not self.lost.is_set():
-            self._client._connection._send_ping_request()
-        wanted = self._pings
-        while self._answers < wanted and not self.lost.is_set():
+        if not self._session.is_open:
+            raise LostError(self.lost_reason())
+        wanted = self._session.ping()
+        while self._session.answers < wanted and not self.lost.is_set():
             self._changed.clear()
             await self._changed.wait()
         if self.lost.is_set():
             raise LostError(self.lost_reason())
 
-    def _on_pingresp(self, cmd: int, packet: bytes) -> None:
-        self._answers += 1
-        self._changed.set()
+    async def close(self, *, end_session: bool = False, with_will: bool = False) -> None:
+        """Disconnect once what was settled is answered; the rest stays with the broker, where it keeps the session.
 
-    def lost_reason(self) -> str:
-        """Why the connection ended, for people."""
-        code = f" (reason code 0x{self._reason:02x})" if self._reason else ""
-        return f"{self.where}: connection lost{code}"
+        ``end_session``: it need not (5.0 only). ``with_will``: it is to publish the will all the same. ``run`` ends.
+        """
+        self._closing.set()
+        if self._connecting is not None:
+            self._connecting.cancel()
+        session = self._session
+        if session.is_open:
+            try:
+                async with asyncio.timeout(_LEAVE_S):
+                    await self._all_read()
+            except (TimeoutError, LostError):
+                pass
+        if session.is_open and not (with_will and self.version != V5):
+            end = {"session_expiry_interval": 0} if end_session and self._expiry_s else {}
+            code = reasons.DISCONNECT_WITH_WILL_MESSAGE if with_will else 0
+            try:
+                async with asyncio.timeout(_LEAVE_S):
+                    await session.disconnect(reason_code=code, **end)
+            except TimeoutError:
+                pass
+        session.abort()
+        await self._sending.close()
 
-    async def _on_message(
-        self, client: gmqtt.Client, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
-    ) -> int:
-        assert self._deliver is not None
-        self.qos, self.properties = qos, dict(properties.get("user_property", ()))
-        connection = self._connections
-        taken = self._deliver(topic, payload, bool(properties["retain"]))
-        if isinstance(taken, asyncio.Future):
-            await taken
-            taken = connection == self._connections  # on another one its packet id is another message's
-        if not taken:
-            # gmqtt acknowledges when this coroutine ends, whatever ends it: so it does not end.
-            await self._never.wait()
-        if qos == 2:
-            self._unreleased.add(properties["mid"])
-        return 0
+    async def _all_read(self) -> None:
+        """The broker has read our last answers, and QoS 2 is at its end.
 
-    def _on_disconnect(self, client: gmqtt.Client, packet: object, exc: object = None) -> None:
-        if isinstance(packet, bytes) and packet:
-            self._reason = packet[0]
-        self.lost.set()
-        self._changed.set()
-
-    def _on_subscribe(self, client: gmqtt.Client, mid: int, codes: Sequence[int], properties: object) -> None:
-        if mid in self._subacks:
-            self._subacks[mid].set_result(codes)
+        A close with deliveries unread is a reset, and what a broker has not read when it comes may be lost.
+        """
+        if self._incoming.received:
+            await self.passed()
+        while self._incoming.unreleased:
+            await self.passed()
+            await asyncio.sleep(0.005)
 
 
-def _ignore_cancelled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The parked deliveries end with the loop, and gmqtt's callbacks do not expect that."""
-    if not isinstance(context.get("exception"), asyncio.CancelledError):
-        loop.default_exception_handler(context)
+def _pause(state: RetryCallState) -> float:
+    """Before the next attempt, in seconds: doubled each time, not the same for all that lost the same broker."""
+    pause: float = min(_PAUSE_MAX_S, _PAUSE_MIN_S * 2 ** min(state.attempt_number - 1, 16))
+    return min(_PAUSE_MAX_S, max(_PAUSE_MIN_S, pause * random.uniform(0.75, 1.25)))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from gateway.client import Link, Will
+from gateway.client import Client, Delivery, Subscription, Will
 from sparkplug.actions import Action, Connect, Disconnect, Publish, Subscribe
 from tests.sparkplug_relay import utc_ms
 
@@ -38,7 +38,7 @@ class Driver:
         will = wanted.will
         self.over.clear()
         self._outbox = asyncio.Queue()
-        self._link = Link(
+        self._link = Client(
             "127.0.0.1", self.ports[wanted.server], client_id=self.client_id, deliver=self._deliver,
             will=Will(will.topic, will.payload, will.qos, will.retain),
         )  # fmt: skip
@@ -50,17 +50,17 @@ class Driver:
         for action in actions:
             self._outbox.put_nowait(action)
 
-    def _deliver(self, topic: str, payload: bytes, retained: bool) -> bool:
-        self.do(self.machine.message(topic, payload, utc_ms(), retained=retained))
-        return True
+    def _deliver(self, one: Delivery) -> None:
+        self.do(self.machine.message(one.topic, one.payload, utc_ms(), retained=one.retain))
+        one.ack()
 
     async def _perform(self) -> None:
         while True:
             action = await self._outbox.get()
             if isinstance(action, Publish):
-                await self._link.publish(action.topic, action.payload, action.qos, action.retain)
+                await self._link.send(action.topic, action.payload, action.qos, action.retain)
             elif isinstance(action, Subscribe):
-                await self._link.subscribe([name for name, _ in action.filters], 1)
+                await self._link.subscribe([Subscription(name) for name, _ in action.filters])
             elif isinstance(action, Disconnect):
                 await self._link.close(with_will=action.with_will)
                 self._end()

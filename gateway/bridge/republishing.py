@@ -17,7 +17,7 @@ from typing import Final, final
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from gateway.bridge.republish_state import Remembered, save
-from gateway.client import Link, LostError, Will
+from gateway.client import Client, Delivery, LostError, Subscription, Will
 from sparkplug.actions import Action, Disconnect, Publish, Subscribe
 from sparkplug.node import Phase
 from sparkplug.origin import Told, ToSource
@@ -84,9 +84,9 @@ class Republishing:
         self._stopping = asyncio.Event()
         self._opened = False
         self._fault: Exception | None = None
-        self._waiting: deque[tuple[Hashable, asyncio.Future[None]]] = deque()  # acknowledgements, in their order
+        self._waiting: deque[tuple[Hashable, Delivery]] = deque()  # to be acknowledged, in their order
         self._done: set[Hashable] = set()
-        self._source = Link(
+        self._source = Client(
             source.host, source.port, client_id=source.client_id, clean=False, expiry_s=expiry_s,
             username=source.username, password=source.password, tls=source.tls, deliver=self._from_source,
             keepalive_s=source.keepalive_s,
@@ -134,7 +134,7 @@ class Republishing:
         while True:
             filters = [*self._filters, *(CERTIFICATES + name for name in self._filters)]
             try:
-                await self._source.subscribe(filters, 1, again=True)
+                await self._source.subscribe([Subscription(name, 1, retain_handling=1) for name in filters])
                 await self._pass_commands()
             except LostError:
                 if not self._source.lost.is_set():
@@ -153,23 +153,24 @@ class Republishing:
                 await asyncio.wait({getting, losing}, return_when=asyncio.FIRST_COMPLETED)
                 if getting.done():
                     command = getting.result()
-                    await self._source.publish(command.topic, command.payload, 0, False)
+                    await self._source.send(command.topic, command.payload, 0)
                     self.totals.commands += 1
                 getting.cancel()
         finally:
             losing.cancel()
         raise LostError(self._source.lost_reason())
 
-    def _from_source(self, topic: str, payload: bytes, retained: bool) -> "bool | asyncio.Future[None]":
-        if retained and not topic.startswith(CERTIFICATES):
-            return True  # of another time
-        said = self._source.properties
+    def _from_source(self, one: Delivery) -> None:
+        topic, payload = one.topic, one.payload
+        if one.retain and not topic.startswith(CERTIFICATES):
+            one.ack()  # of another time
+            return
+        said = dict(one.user_properties)
         received, id = said.get("forebay-received", ""), said.get("forebay-id")
         key: Hashable = (topic, sha256(payload).digest()) if id is None else id
         self.totals.taken += 1
-        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._source.qos:
-            self._waiting.append((key, taken))
+        if one.qos:
+            self._waiting.append((key, one))
         try:
             actions = self._machine.take(
                 key, topic, payload, _now(), late=said.get("forebay-late") == "1",
@@ -177,10 +178,9 @@ class Republishing:
             )  # fmt: skip
             self._do(actions)
             self._acknowledge()
-        except Exception as error:  # gmqtt would acknowledge the message all the same
+        except Exception as error:
             self._fault = error
             self.stop()
-        return taken
 
     def _acknowledge(self) -> None:
         """In the order in which they came, as MQTT wants it; what the births said is on disk before."""
@@ -188,10 +188,9 @@ class Republishing:
             self._remember()
         self._done.update(self._machine.settled())
         while self._waiting and self._waiting[0][0] in self._done:
-            key, taken = self._waiting.popleft()
+            key, one = self._waiting.popleft()
             self._done.discard(key)
-            if not taken.done():
-                taken.set_result(None)
+            one.ack()
 
     def _do(self, actions: Iterable[Told]) -> None:
         for action in actions:
@@ -228,11 +227,11 @@ class Republishing:
                 self._machine.disconnected(_now())
                 self._acknowledge()
 
-    async def _open(self) -> Link:
+    async def _open(self) -> Client:
         """A connection with the next will; its bdSeq is on disk before. Raises LostError, RefusedError."""
         place, will = self._destination, self._machine.connect(_now()).will
         self._remember()
-        link = Link(
+        link = Client(
             place.host, place.port, client_id=place.client_id, username=place.username, password=place.password,
             tls=place.tls, deliver=self._from_destination, keepalive_s=place.keepalive_s,
             will=Will(will.topic, will.payload, will.qos, will.retain),
@@ -247,7 +246,7 @@ class Republishing:
         self.totals.sessions += 1
         return link
 
-    async def _session(self, link: Link) -> None:
+    async def _session(self, link: Client) -> None:
         """One connection, to its end. Raises LostError."""
         watching = asyncio.ensure_future(self._wake_when_lost(link))
         try:
@@ -273,7 +272,7 @@ class Republishing:
         finally:
             watching.cancel()
 
-    async def _wake_when_lost(self, link: Link) -> None:
+    async def _wake_when_lost(self, link: Client) -> None:
         await link.lost.wait()
         self._wake.set()
 
@@ -286,17 +285,17 @@ class Republishing:
         except TimeoutError:
             pass
 
-    async def _perform(self, link: Link) -> bool:
+    async def _perform(self, link: Client) -> bool:
         """Do what the machine said; False when it ended the session. Raises LostError."""
         while self._outbox:
             if link.lost.is_set():
                 break
             match self._outbox.popleft():
                 case Publish(topic, payload, qos, retain):
-                    await link.publish(topic, payload, qos, retain)
+                    await link.send(topic, payload, qos, retain)
                     self.totals.sent[topic.split("/")[2]] += 1
                 case Subscribe(filters):
-                    await link.subscribe([name for name, _ in filters], 1)
+                    await link.subscribe([Subscription(name) for name, _ in filters])
                 case Disconnect(with_will):
                     await link.close(with_will=with_will)
                     return False
@@ -304,6 +303,6 @@ class Republishing:
             raise LostError(link.lost_reason())
         return True
 
-    def _from_destination(self, topic: str, payload: bytes, retained: bool) -> bool:
-        self._do(self._machine.message(topic, payload, _now(), retained=retained))
-        return True
+    def _from_destination(self, one: Delivery) -> None:
+        self._do(self._machine.message(one.topic, one.payload, _now(), retained=one.retain))
+        one.ack()

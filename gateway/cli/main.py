@@ -7,7 +7,7 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import backup, config, ladder, probe, profile, pubsub, queue, sessions, sparkplug, user
+from gateway.cli import backup, collect, config, ladder, probe, profile, pubsub, queue, sessions, sparkplug, user
 from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
@@ -28,6 +28,7 @@ app.command()(backup.backup)
 app.command("restore")(backup.restore_backup)
 app.command()(pubsub.pub)
 app.command()(pubsub.sub)
+app.command()(collect.collect)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(queue.app, name="queue")
 app.add_typer(user.app, name="user")

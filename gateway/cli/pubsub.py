@@ -20,7 +20,7 @@ from gateway.cli.connecting import (
 )
 from gateway.cli.options import UsageError
 from gateway.cli.user import PasswordFileOption
-from gateway.client import Link, LostError, RefusedError
+from gateway.client import Client, Delivery, RefusedError, Subscription
 from gateway.core.limits import NEVER
 from gateway.kinds import Duration
 
@@ -51,34 +51,34 @@ def pub(
     async def work() -> None:
         # QoS 2 goes on where it was only if the broker keeps the session; QoS 1 may simply be sent again.
         expiry_s = _RESUME_S if qos == 2 else 0
-        link = Link(
+        link = Client(
             host, port, client_id=client_id, clean=qos < 2, expiry_s=expiry_s,
             username=user, password=password, tls=tls_with(tls_ca),
         )  # fmt: skip
         await link.open()
         try:
-            await _while_open(link, _publish_all(link, topic, message, qos, retain), retry, [], 0)
+            await _while_open(link, _publish_all(link, topic, message, qos, retain), retry)
         finally:
             await link.close(end_session=True)
 
     run_client(work())
 
 
-async def _publish_all(link: Link, topic: str, message: str | None, qos: int, retain: bool) -> None:
+async def _publish_all(link: Client, topic: str, message: str | None, qos: int, retain: bool) -> None:
     """One message, or the lines of the input. Raises RefusedError for the first that the broker refused."""
     waiting: list[asyncio.Future[int]] = []
     if message is not None:
-        waiting.append(await link.publish(topic, message.encode(), qos, retain))
+        waiting.append(await link.send(topic, message.encode(), qos, retain))
     else:
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):
-            waiting.append(await link.publish(topic, line.rstrip(b"\r\n"), qos, retain))
+            waiting.append(await link.send(topic, line.rstrip(b"\r\n"), qos, retain))
             waiting = [future for future in waiting if not _is_acknowledged(link, topic, future)]
     for future in waiting:
         await future
         _is_acknowledged(link, topic, future)
 
 
-def _is_acknowledged(link: Link, topic: str, future: "asyncio.Future[int]") -> bool:
+def _is_acknowledged(link: Client, topic: str, future: "asyncio.Future[int]") -> bool:
     if not future.done():
         return False
     if future.result() >= 0x80:
@@ -96,25 +96,25 @@ class _Printer:
         self.ended = asyncio.Event()
         self.broken = ""
 
-    def __call__(self, topic: str, payload: bytes, retained: bool) -> bool:
-        """Whether the message is out: only then it is acknowledged."""
+    def __call__(self, one: Delivery) -> None:
+        """A message is acknowledged when it is out, and left to the broker when it is one too many."""
         if self.ended.is_set():
-            return False
+            return
         try:
-            prefix = topic.encode() + b" " if self.verbose else b""
-            sys.stdout.buffer.write(prefix + payload + b"\n")
+            prefix = one.topic.encode() + b" " if self.verbose else b""
+            sys.stdout.buffer.write(prefix + one.payload + b"\n")
             sys.stdout.buffer.flush()
         except OSError as error:
             self.broken = error.strerror or str(error)
             # the interpreter flushes once more at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self.ended.set()
-            return False
+            return
+        one.ack()
         if self.left is not None:
             self.left -= 1
             if self.left <= 0:
                 self.ended.set()
-        return True
 
 
 def sub(
@@ -151,7 +151,7 @@ def sub(
 
     async def work() -> None:
         printer = _Printer(count, verbose)
-        link = Link(
+        link = Client(
             host, port, client_id=client_id, clean=not persistent, expiry_s=expiry_s,
             username=user, password=password, tls=tls_with(tls_ca), deliver=printer,
         )  # fmt: skip
@@ -159,8 +159,8 @@ def sub(
             printer.ended.set()
         await link.open()
         try:
-            await link.subscribe(filters, qos)
-            await _while_open(link, _until(printer.ended, timeout), retry, filters, qos)
+            await link.subscribe([Subscription(name, qos) for name in filters])
+            await _while_open(link, _until(printer.ended, timeout), retry)
         finally:
             await link.close()
         if printer.broken:
@@ -177,9 +177,7 @@ async def _until(ended: asyncio.Event, seconds: float | None) -> None:
         pass
 
 
-async def _while_open(
-    link: Link, work: Coroutine[object, object, None], retry_s: float, filters: list[str], qos: int
-) -> None:
+async def _while_open(link: Client, work: Coroutine[object, object, None], retry_s: float) -> None:
     """Do the work, connecting again whenever the connection is lost. Raises what ends it early."""
 
     async def hold() -> None:
@@ -187,12 +185,6 @@ async def _while_open(
             await link.lost.wait()
             typer.echo(f"forebay: {link.lost_reason()}; trying again", err=True)
             await link.reopen(retry_s)
-            try:
-                if filters:
-                    await link.subscribe(filters, qos, again=True)
-            except LostError:
-                if not link.lost.is_set():
-                    raise
 
     tasks = [asyncio.ensure_future(work), asyncio.ensure_future(hold())]
     try:

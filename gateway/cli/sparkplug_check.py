@@ -20,7 +20,7 @@ from gateway.cli.connecting import (
 from gateway.cli.options import UsageError
 from gateway.cli.terminal import shown
 from gateway.cli.user import PasswordFileOption
-from gateway.client import Link, LostError
+from gateway.client import Client, Delivery, LostError, Subscription
 from sparkplug.actions import Publish
 from sparkplug.check.checker import Checker
 from sparkplug.check.observed import Published
@@ -47,14 +47,13 @@ class _Watch:
     def __init__(self) -> None:
         self.checker = Checker()
         self.messages = 0  # of the node
-        self.link: Link
 
-    def deliver(self, topic: str, payload: bytes, retained: bool) -> bool:
-        commands = [type for type in COMMANDS if f"/{type}/" in topic]
+    def deliver(self, one: Delivery) -> None:
+        commands = [type for type in COMMANDS if f"/{type}/" in one.topic]
         self.messages += not commands
-        message = Publish(topic, payload, self.link.qos, retained)
+        message = Publish(one.topic, one.payload, one.qos, one.retain)
         self.checker.see(Published(_OTHERS if commands else _NODE, _now(), message))
-        return True
+        one.ack()
 
 
 def check(
@@ -86,8 +85,13 @@ def check(
         raise UsageError(f"{node}: {error}: expected GROUP/NODE") from None
     password = password_of(user, password_file)
     watch = _Watch()
-    watch.link = Link(host, port, username=user, password=password, tls=tls_with(tls_ca), deliver=watch.deliver)
-    run_client(_run(watch, group, name, request if rebirth else None, duration))
+    tls = tls_with(tls_ca)
+
+    async def work() -> None:
+        link = Client(host, port, username=user, password=password, tls=tls, deliver=watch.deliver)
+        await _run(link, group, name, request if rebirth else None, duration)
+
+    run_client(work())
     findings = [one for one in watch.checker.findings() if one.role in _ROLES]
     _print(node, watch.messages, findings, everything, as_json)
     unmet = any(one.outcome is Outcome.FAIL and one.level == "MUST" for one in findings)
@@ -95,15 +99,14 @@ def check(
         raise typer.Exit(1)
 
 
-async def _run(watch: _Watch, group: str, node: str, request: str | None, duration_s: float) -> None:
+async def _run(link: Client, group: str, node: str, request: str | None, duration_s: float) -> None:
     """Watch for that long. Raises LostError, RefusedError."""
-    link = watch.link
     await link.open()
     filters = [f"{NAMESPACE}/{group}/+/{node}", f"{NAMESPACE}/{group}/+/{node}/+"]
-    await link.subscribe(filters, 2, as_published=True)
+    await link.subscribe([Subscription(one, 2, retain_as_published=True) for one in filters])
     if request is not None:
         metric = Metric(REBIRTH, None, _now(), DataType.Boolean, True)
-        await link.publish(request, encode(Payload(_now(), [metric]), with_datatypes=False), 0, False)
+        await link.send(request, encode(Payload(_now(), [metric]), with_datatypes=False), 0, False)
     try:
         async with asyncio.timeout(duration_s):
             await link.lost.wait()

@@ -22,7 +22,7 @@ from gateway.cli.connecting import (
 )
 from gateway.cli.options import UsageError
 from gateway.cli.user import PasswordFileOption
-from gateway.client import Link, LostError, Will
+from gateway.client import Client, Delivery, LostError, Subscription, Will
 from sparkplug.actions import Action, Command, Disconnect, Publish, Refused, Subscribe
 from sparkplug.datatypes import DataType
 from sparkplug.model import Metric, PayloadError, Value
@@ -137,7 +137,7 @@ class _Node:
     async def _session(self) -> None:
         """One connection, to its end. Raises LostError, RefusedError."""
         plan, will = self._plan, self.machine.connect(_now()).will
-        link = Link(
+        link = Client(
             plan.host, plan.port, client_id=self._client_id, username=plan.username, password=plan.password,
             tls=plan.tls, deliver=self._deliver, will=Will(will.topic, will.payload, will.qos, will.retain),
             keepalive_s=plan.keepalive_s,
@@ -162,7 +162,7 @@ class _Node:
             self._outbox.clear()
             self.machine.disconnected(_now())
 
-    async def _wake_when_lost(self, link: Link) -> None:
+    async def _wake_when_lost(self, link: Client) -> None:
         await link.lost.wait()
         self._wake.set()
 
@@ -191,10 +191,10 @@ class _Node:
             values = {name: _value(j, self._counts[i]) for j, name in enumerate(self._names)}
             self._outbox.extend(self.machine.write(source, values, _now()))
 
-    def _deliver(self, topic: str, payload: bytes, retained: bool) -> bool:
-        self._outbox.extend(self.machine.message(topic, payload, _now(), retained=retained))
+    def _deliver(self, one: Delivery) -> None:
+        self._outbox.extend(self.machine.message(one.topic, one.payload, _now(), retained=one.retain))
         self._wake.set()
-        return True
+        one.ack()
 
     def _say_goodbye(self) -> None:
         for device in self._sources:
@@ -202,17 +202,17 @@ class _Node:
                 self._outbox.extend(self.machine.device_lost(device, _now()))
         self._outbox.extend(self.machine.leave(_now()))
 
-    async def _perform(self, link: Link) -> bool:
+    async def _perform(self, link: Client) -> bool:
         """Do what the machine said; False when it ended the session. Raises LostError, RefusedError."""
         while self._outbox:
             if link.lost.is_set():
                 break
             match self._outbox.popleft():
                 case Publish(topic, payload, qos, retain):
-                    await link.publish(topic, payload, qos, retain)
+                    await link.send(topic, payload, qos, retain)
                     self._totals.sent[topic.split("/")[2]] += 1
                 case Subscribe(filters):
-                    await link.subscribe([name for name, _ in filters], 1)
+                    await link.subscribe([Subscription(name) for name, _ in filters])
                 case Disconnect(with_will):
                     await link.close(with_will=with_will)
                     return False

@@ -19,7 +19,7 @@ from gateway.cli.connecting import (
 from gateway.cli.options import UsageError
 from gateway.cli.terminal import metric_value, shown, time_of
 from gateway.cli.user import PasswordFileOption
-from gateway.client import Link, LostError
+from gateway.client import Client, Delivery, LostError, Subscription
 from sparkplug.model import PayloadError
 from sparkplug.plain import plain
 from sparkplug.topic import CERTIFICATES, MessageType, TopicError, check_id
@@ -44,11 +44,11 @@ def watch(
 
     async def work() -> None:
         screen = _Screen(count, as_json)
-        link = Link(host, port, username=user, password=password, tls=tls_with(tls_ca), deliver=screen)
+        link = Client(host, port, username=user, password=password, tls=tls_with(tls_ca), deliver=screen)
         await link.open()
         try:
-            await link.subscribe([CERTIFICATES + filter], 0)  # the births that are in force come first
-            await link.subscribe([filter], 0)
+            await link.subscribe([Subscription(CERTIFICATES + filter, 0)])  # the births that are in force come first
+            await link.subscribe([Subscription(filter, 0)])
             losing, ending = asyncio.ensure_future(link.lost.wait()), asyncio.ensure_future(screen.ended.wait())
             await asyncio.wait({losing, ending}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             lost = losing.done() and not ending.done()
@@ -86,16 +86,16 @@ class _Screen:
         self._as_json = as_json
         self._names = Names()
 
-    def __call__(self, topic: str, payload: bytes, retained: bool) -> bool:
+    def __call__(self, one: Delivery) -> None:
         if self.ended.is_set():
-            return True
+            return
         try:
-            found = self._names.read(topic, payload)
+            found = self._names.read(one.topic, one.payload)
         except (TopicError, PayloadError) as error:
-            typer.echo(f"forebay: {shown(topic)}: {shown(str(error))}", err=True)
-            return True
-        if topic.startswith(CERTIFICATES) or found is None:
-            return True
+            typer.echo(f"forebay: {shown(one.topic)}: {shown(str(error))}", err=True)
+            return
+        if one.topic.startswith(CERTIFICATES) or found is None:
+            return
         kind, node, device, content = found
         said = plain(content)
         if self._as_json:
@@ -108,7 +108,6 @@ class _Screen:
             self._left -= 1
             if self._left == 0:
                 self.ended.set()
-        return True
 
     def _print(self, kind: MessageType, who: str, said: dict[str, Any]) -> None:
         typer.echo(f"{time_of(said.get('timestamp'))} {kind.value} {shown(who)} seq {said['seq']}")

@@ -97,6 +97,11 @@ def show(figures: Figures, out: TextIO) -> bool:
     print(figures["title"], file=out)
     show_rows(figures, out)
     show_scale(figures, out)
+    for name, one in figures.get("consume", {}).items():
+        print(
+            f"\nConsumed by {name}, QoS 1, window 200: {one['rate']:,.0f}/s, {one['cpu_us']:.1f} us of CPU each",
+            file=out,
+        )
     for name, ns in figures.get("payloads", {}).items():
         print(f"\n{name}: {ns / 1000:,.2f} us", end="", file=out)
     if figures.get("payloads"):

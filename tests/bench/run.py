@@ -19,7 +19,7 @@ from tests.bench.report import show
 from tests.bench.workloads import AUTOSAVE, FOREBAY, INTERPRETED, MOSQUITTO, PAYLOAD_BYTES, Row, selected
 from tests.harness import gateway_root, mosquitto_version
 
-SCALES = ("connections", "queued", "apps", "drain", "commits", "gil", "payloads", "sweep")
+SCALES = ("connections", "queued", "apps", "drain", "commits", "gil", "payloads", "sweep", "consume")
 
 
 def note(text: str) -> None:
@@ -71,7 +71,7 @@ def compare(bench: Bench, rows: Sequence[Row], kinds: Sequence[str], rounds: int
 
 def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool) -> Figures:
     """Connections, the long queue, the interpreter lock, how many messages gather."""
-    found: Figures = {"scale": {}, "gil": {}, "commits": {}, "payloads": {}, "sweep": {}}
+    found: Figures = {"scale": {}, "gil": {}, "commits": {}, "payloads": {}, "sweep": {}, "consume": {}}
     for kind in kinds:
         if kind not in (FOREBAY, MOSQUITTO):
             continue
@@ -92,7 +92,12 @@ def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool
         note("sweep")
         found["sweep"] = sweep.measure(bench, 500 if quick else 2000)
     small = "200000" if quick else "1000000"
-    for name, module, *arguments in (("gil", "gil"), ("payloads", "micro_sparkplug"), ("commits", "commits", small)):
+    for name, module, *arguments in (
+        ("gil", "gil"),
+        ("payloads", "micro_sparkplug"),
+        ("commits", "commits", small),
+        ("consume", "consume", "50000" if quick else "200000"),
+    ):
         if name in names and FOREBAY in kinds:
             note(name)
             found[name] = beside(bench, module, *arguments)

@@ -132,6 +132,7 @@ TARGETS: Final = [
     Target("drain at half speed: live p99 beside it / before", lambda f: paced_ratio(f), 2, False),
     *(Target(f"queued in commits of {group}: RSS, MB for 1,000,000", partial(million_mb, group), 150, False)
       for group in ("1", "10", "100")),
+    Target("client: QoS 1 messages/s consumed", lambda f: f["consume"]["client"]["rate"], 20_000),
     _scale("connections", "10,000 connections: bytes each", "10000_bytes_each", 6144),
     _scale("connections", "RSS without clients, MB", "idle_rss", 40, unit=1e6),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.control import ask
-from gateway.client import Link
+from gateway.client import Client, Delivery, Subscription
 from sparkplug.check.checker import Checker
 from sparkplug.check.verdicts import Outcome
 from sparkplug.payload import decode
@@ -30,9 +30,13 @@ class Collector:
         self.names: dict[int, str] = {}
         self.counts: dict[str, list[tuple[int, int, bool]]] = {name: [] for name in DEVICES}
         self.last: dict[str, str] = {}
-        self.link = Link("127.0.0.1", port, client_id="col", clean=False, expiry_s=600, deliver=self.deliver)
+        self.link = Client("127.0.0.1", port, client_id="col", clean=False, expiry_s=600, deliver=self.deliver)
 
-    def deliver(self, topic: str, payload: bytes, retained: bool) -> bool:
+    def deliver(self, one: Delivery) -> None:
+        self._count(one.topic, one.payload)
+        one.ack()
+
+    def _count(self, topic: str, payload: bytes) -> None:
         _, _, type, _, *device = topic.split("/")
         if device and type != "DCMD":
             self.last[device[0]] = type
@@ -42,11 +46,10 @@ class Collector:
                 elif type == "DDATA" and self.names[one.alias or 0] == "Counter":
                     assert isinstance(one.value, int) and one.timestamp is not None
                     self.counts[device[0]].append((one.value, one.timestamp, one.is_historical))
-        return True
 
     async def open(self) -> None:
         await self.link.reopen(20)
-        await self.link.subscribe(["spBv1.0/Out/#"], 1)
+        await self.link.subscribe([Subscription("spBv1.0/Out/#")])
 
 
 @pytest.fixture

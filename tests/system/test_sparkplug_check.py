@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client import Link
+from gateway.client import Client, Delivery, Subscription
 from sparkplug import state
 from sparkplug.actions import Action, Data, Disconnect, Offline
 from sparkplug.check.checker import Checker
@@ -89,13 +89,13 @@ class Plant:
         """Somebody who comes late reads the births, and STATE."""
         got: set[str] = set()
 
-        def deliver(topic: str, payload: bytes, retained: bool) -> bool:
-            got.add(topic)
-            return True
+        def deliver(one: Delivery) -> None:
+            got.add(one.topic)
+            one.ack()
 
-        watcher = Link("127.0.0.1", self.a.port, client_id="watcher", deliver=deliver)
+        watcher = Client("127.0.0.1", self.a.port, client_id="watcher", deliver=deliver)
         await watcher.open()
-        await watcher.subscribe(["$sparkplug/certificates/#", "spBv1.0/STATE/+"], 1)
+        await watcher.subscribe([Subscription("$sparkplug/certificates/#"), Subscription("spBv1.0/STATE/+")])
         await until(lambda: len(got) == 5, "two NBIRTHs, two DBIRTHs and STATE are retained")
         await watcher.close()
 
@@ -148,15 +148,15 @@ class Plant:
         """Somebody says that the host is offline: the host contradicts, the node does not believe it."""
         said: list[bytes] = []
 
-        def deliver(topic: str, payload: bytes, retained: bool) -> bool:
-            said.append(payload)
-            return True
+        def deliver(one: Delivery) -> None:
+            said.append(one.payload)
+            one.ack()
 
         # not through the relay: it is no host that would be judged
-        rogue = Link("127.0.0.1", self.a.broker_port, client_id="rogue", deliver=deliver)
+        rogue = Client("127.0.0.1", self.a.broker_port, client_id="rogue", deliver=deliver)
         await rogue.open()
-        await rogue.subscribe(["spBv1.0/STATE/h"], 1)
-        await rogue.publish("spBv1.0/STATE/h", state.encode(State(False, utc_ms() - 10**6)), 1, True)
+        await rogue.subscribe([Subscription("spBv1.0/STATE/h")])
+        await rogue.send("spBv1.0/STATE/h", state.encode(State(False, utc_ms() - 10**6)), 1, True)
         await until(lambda: len(said) >= 3, "online, offline, online")
         await rogue.close()
         self.n1.do(self.node1.write(None, {"speed": 99}, utc_ms()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.client import Link
+from gateway.client import Client, Delivery, Subscription
 from sparkplug.datatypes import DataType
 from sparkplug.model import Payload
 from sparkplug.payload import decode
@@ -73,17 +73,17 @@ async def collected(port: int, peer: peers.Peer, plan: dict[str, Any]) -> dict[s
     """Payloads by message type and device, until the peer is done and all of it has come."""
     found: dict[str, list[bytes]] = {}
 
-    def deliver(topic: str, payload: bytes, retained: bool) -> bool:
-        _, _, kind, _, *device = topic.split("/")
+    def deliver(one: Delivery) -> None:
+        _, _, kind, _, *device = one.topic.split("/")
         assert device in ([], ["device"])
-        found.setdefault(kind, []).append(payload)
+        found.setdefault(kind, []).append(one.payload)
         came.set()
-        return True
+        one.ack()
 
     came = asyncio.Event()
-    link = Link("127.0.0.1", port, deliver=deliver)
+    link = Client("127.0.0.1", port, deliver=deliver)
     await link.open()
-    await link.subscribe([f"spBv1.0/peers/+/{peer.node}/#"], 1)
+    await link.subscribe([Subscription(f"spBv1.0/peers/+/{peer.node}/#")])
     await asyncio.to_thread(peers.run, peer, port, plan)
     async with asyncio.timeout(20):
         while not found.keys() >= {"NBIRTH", "DBIRTH", "NDATA", "DDATA", "DDEATH", "NDEATH"}:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.bridge.republish_state import StateFileError, load
 from gateway.bridge.republishing import Place, Republishing
-from gateway.client import Link
+from gateway.client import Client, Delivery, Subscription
 from sparkplug.datatypes import DataType
 from sparkplug.model import Metric, Payload
 from sparkplug.payload import decode, encode
@@ -36,12 +36,13 @@ class Ears:
     def __init__(self, port: int) -> None:
         self.said: list[tuple[str, bytes]] = []
         self.came = asyncio.Event()
-        self.link = Link("127.0.0.1", port, deliver=self.deliver)
+        self.link = Client("127.0.0.1", port, deliver=self.deliver)
 
-    def deliver(self, topic: str, payload: bytes, retained: bool) -> bool:
-        self.said.append(("/".join([topic.split("/")[2], *topic.split("/")[4:]]), payload))
+    def deliver(self, one: Delivery) -> None:
+        topic = one.topic.split("/")
+        self.said.append(("/".join([topic[2], *topic[4:]]), one.payload))
         self.came.set()
-        return True
+        one.ack()
 
     async def until(self, type: str, count: int = 1) -> bytes:
         async with asyncio.timeout(20):
@@ -55,7 +56,7 @@ class Ears:
 async def listening(port: int) -> AsyncIterator[Ears]:
     ears = Ears(port)
     await ears.link.open()
-    await ears.link.subscribe(["spBv1.0/#"], 1)
+    await ears.link.subscribe([Subscription("spBv1.0/#")])
     yield ears
     await ears.link.close()
 
@@ -77,10 +78,10 @@ async def running(here: int, there: int, state: Path, *, commands: bool = False)
 
 
 async def publish(port: int, *messages: tuple[str, bytes]) -> None:
-    link = Link("127.0.0.1", port)
+    link = Client("127.0.0.1", port)
     await link.open()
     for topic, payload in messages:
-        assert await (await link.publish(topic, payload, 1, False)) == 0
+        assert await link.publish(topic, payload) == 0
     await link.close()
 
 
@@ -131,7 +132,7 @@ async def test_a_lost_destination_gets_a_new_session_with_the_next_bd_seq(
             await ears.until("DBIRTH/g:e")
         there.restart()
         async with listening(there.port) as ears:
-            link = Link("127.0.0.1", there.port, client_id="give")  # take it over, so that it comes again
+            link = Client("127.0.0.1", there.port, client_id="give")  # take it over, so that it comes again
             await link.open()
             await ears.until("NBIRTH")
             await ears.until("DBIRTH/g:e")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client import Link
+from gateway.client import Client, Delivery, Subscription
 from tests.command import Forebay
 from tests.harness import Broker, free_port
 from tests.sparkplug_rig import Message, data, dbirth, metric, nbirth
@@ -36,13 +36,13 @@ async def checked(broker: Broker, answers: list[Message], *options: str, qos: in
     """Run the command; the node answers its request for a rebirth with these messages."""
     asked = asyncio.Event()
 
-    def deliver(topic: str, payload: bytes, retained: bool) -> bool:
+    def deliver(one: Delivery) -> None:
         asked.set()
-        return True
+        one.ack()
 
-    node = Link("127.0.0.1", broker.port, deliver=deliver)
+    node = Client("127.0.0.1", broker.port, deliver=deliver)
     await node.open()
-    await node.subscribe(["spBv1.0/g/NCMD/e"], 1)
+    await node.subscribe([Subscription("spBv1.0/g/NCMD/e")])
     line = ["-m", "gateway", "sparkplug", "check", "g/e", "--rebirth", "--port", str(broker.port), *options]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *line, "--duration", "1.5", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -50,7 +50,7 @@ async def checked(broker: Broker, answers: list[Message], *options: str, qos: in
     async with asyncio.timeout(30):
         await asked.wait()
         for message in answers:
-            await node.publish(*message, qos, retain)
+            await node.send(*message, qos, retain)
         out, err = await process.communicate()
     await node.close()
     assert process.returncode is not None

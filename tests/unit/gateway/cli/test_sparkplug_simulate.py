@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.client import Link
+from gateway.client import Client, Delivery, Subscription
 from sparkplug.datatypes import DataType
 from sparkplug.model import Metric, Payload
 from sparkplug.payload import decode, encode
@@ -32,13 +32,13 @@ class Watcher:
     def __init__(self, port: int) -> None:
         self.seen: list[tuple[str, Payload]] = []
         self.came = asyncio.Event()
-        self.link = Link("127.0.0.1", port, deliver=self.deliver)
+        self.link = Client("127.0.0.1", port, deliver=self.deliver)
 
-    def deliver(self, topic: str, payload: bytes, retained: bool) -> bool:
-        if "/STATE/" not in topic:
-            self.seen.append((topic.removeprefix("spBv1.0/Simulation/"), decode(payload)))
+    def deliver(self, one: Delivery) -> None:
+        if "/STATE/" not in one.topic:
+            self.seen.append((one.topic.removeprefix("spBv1.0/Simulation/"), decode(one.payload)))
         self.came.set()
-        return True
+        one.ack()
 
     def topics(self) -> list[str]:
         return [topic for topic, _ in self.seen]
@@ -67,7 +67,7 @@ class Simulation:
 async def watching(port: int) -> Watcher:
     watcher = Watcher(port)
     await watcher.link.open()
-    await watcher.link.subscribe(["spBv1.0/#"], 1)
+    await watcher.link.subscribe([Subscription("spBv1.0/#")])
     return watcher
 
 
@@ -114,11 +114,11 @@ async def test_commands_and_rebirth(broker: Broker) -> None:
     await watcher.until("DBIRTH/node-1/device-1")
     alias = watcher.seen[-1][1].metrics[1].alias
     command = encode(Payload(1, [Metric(None, alias, 1, DataType.Double, 99.5)]), with_datatypes=False)
-    await watcher.link.publish("spBv1.0/Simulation/DCMD/node-1/device-1", command, 1, False)
+    await watcher.link.send("spBv1.0/Simulation/DCMD/node-1/device-1", command, 1, False)
     await watcher.until("DDATA/node-1/device-1")
     assert values(watcher.seen[-1][1]) == {alias: 99.5}
     rebirth = encode(Payload(1, [Metric("Node Control/Rebirth", None, 1, DataType.Boolean, True)]))
-    await watcher.link.publish("spBv1.0/Simulation/NCMD/node-1", rebirth, 1, False)
+    await watcher.link.send("spBv1.0/Simulation/NCMD/node-1", rebirth, 1, False)
     await watcher.until("DBIRTH/node-1/device-1", 2)
     assert values(watcher.seen[-1][1])["Signals/Double 1"] == 99.5
     simulation.process.send_signal(signal.SIGINT)
@@ -147,7 +147,7 @@ async def test_what_changes_while_the_broker_is_away_comes_afterwards(broker: Br
     await watcher.until("NDATA/node-1", 3)
     broker.restart()
     await watcher.link.reopen(20)
-    await watcher.link.subscribe(["spBv1.0/#"], 1)
+    await watcher.link.subscribe([Subscription("spBv1.0/#")])
     said = await simulation.end()
     await watcher.link.close()
     assert (said["lost"], said["sessions"], said["NBIRTH"], said["waiting"], said["dropped"]) == (1, 2, 2, 0, 0)
@@ -158,7 +158,7 @@ async def test_waiting_for_the_primary_host(broker: Broker) -> None:
     simulation = Simulation(broker.port, "--devices", "0", "--primary-host", "plant", "--rate", "50", "--count", "2")
     state = json.dumps({"online": True, "timestamp": time.time_ns() // 1_000_000}).encode()
     # retained, so that it reaches the node whenever that has subscribed
-    await watcher.link.publish("spBv1.0/STATE/plant", state, 1, True)
+    await watcher.link.send("spBv1.0/STATE/plant", state, 1, True)
     await watcher.until("NDEATH/node-1")
     await simulation.end()
     await watcher.link.close()

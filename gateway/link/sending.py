@@ -1,0 +1,388 @@
+"""What goes out: a window that waits, results, what a lost connection left open, a store that outlives us."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple, Protocol, final
+
+from gateway.link.terms import LostError, Peer, RefusedError, named
+from gateway.mqtt import packets, reasons
+from gateway.mqtt.encode import encode_ack, encode_publish
+from gateway.mqtt.packets import V5, Properties
+from gateway.mqtt.properties import encode_properties
+
+_DUP: Final = 0x08
+_TOPIC_MAX: Final = 65535  # bytes
+_NOT_IN_A_TOPIC: Final = frozenset("+#\0")
+
+_log = logging.getLogger("forebay.client")
+
+
+class Change(NamedTuple):
+    """One step of one packet id: ``frame`` a PUBLISH to keep; None with ``released`` its PUBREL is due; else gone."""
+
+    packet_id: int
+    frame: bytes | None
+    released: bool = False
+
+
+class Outbox(Protocol):
+    """A store of what is sent and not acknowledged, for a client that must not forget it when it ends."""
+
+    def load(self) -> list[tuple[int, bytes, bool]]:
+        """(packet id, PUBLISH, PUBREL is due), in the order in which they were sent first."""
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """All of them, on disk when this returns. Called from a thread of its own, one call at a time."""
+
+    def close(self) -> None:
+        """No more calls follow."""
+
+
+class Ids(Protocol):
+    """Where packet ids come from, for SUBSCRIBE too."""
+
+    def next_id(self) -> int: ...
+    def free_id(self, id: int) -> None: ...
+    def use(self, id: int) -> None: ...
+
+
+class Wire(Protocol):
+    """The connection that is written to."""
+
+    def put(self, data: bytes) -> None: ...
+
+
+@final
+class _Message:
+    """One PUBLISH of QoS 1 or 2 until the broker has it."""
+
+    __slots__ = ("done", "frame", "packet_id", "pending", "released", "tried")
+
+    def __init__(self, packet_id: int, frame: bytes) -> None:
+        self.packet_id, self.frame = packet_id, frame  # DUP is not set
+        self.done: asyncio.Future[int] | None = None
+        self.pending = 0  # changes that are not on disk yet; until then it does not go on
+        self.released = False  # PUBREC came, PUBREL is due
+        self.tried = False  # it was sent in this session
+
+    def finish(self, code: int) -> None:
+        if self.done is not None and not self.done.done():
+            self.done.set_result(code)
+
+    def fail(self, text: str) -> None:
+        if self.done is not None and not self.done.done():
+            self.done.set_exception(LostError(text))
+            self.done.exception()  # nobody has to look
+
+
+@final
+class Sending:
+    """The sending half of a session, over as many connections as it lives.
+
+    At most ``limit`` messages are under way, and never more than the peer's Receive Maximum on one connection
+    [MQTT-3.3.4-7]. With an ``outbox`` a message is on disk before it is sent, and its PUBREL before that is.
+    """
+
+    def __init__(self, version: int, ids: Ids, limit: int, outbox: Outbox | None) -> None:
+        self.sent = 0  # messages, QoS 0 too
+        self.again = 0  # of QoS 1 and 2 that were sent once more
+        self._version, self._ids, self._limit, self._outbox = version, ids, limit, outbox
+        self._room = limit  # messages that may be under way now
+        self._peer: Peer | None = None
+        self._wire: Wire | None = None
+        self._blocked = False  # the connection's buffer is full
+        self._is_closed = False
+        self._messages: dict[int, _Message] = {}  # by packet id, in the order in which they were sent first
+        self._unsent: deque[_Message] = deque()  # of these, what this connection has not seen yet
+        self._in_flight = 0  # of the peer's Receive Maximum, on this connection
+        self._waiters: deque[asyncio.Event] = deque()
+        self._changes: list[Change] = []
+        self._kept: list[_Message] = []  # goes on when the changes are on disk
+        self._committing: asyncio.Task[None] | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        if outbox is not None:
+            self._thread = ThreadPoolExecutor(1, "outbox")
+            for packet_id, frame, released in self._thread.submit(outbox.load).result():
+                ids.use(packet_id)
+                message = self._messages[packet_id] = _Message(packet_id, frame)
+                message.released, message.tried = released, True
+
+    @property
+    def under_way(self) -> int:
+        """Messages of QoS 1 and 2 that are not acknowledged."""
+        return len(self._messages)
+
+    # For the user
+
+    async def publish(
+        self, topic: str, payload: bytes, qos: int, retain: bool, properties: Properties | None
+    ) -> "asyncio.Future[int]":
+        """Send when there is room, in the order of the calls; the future's result is the peer's reason code.
+
+        QoS 0 waits for a connection and is done when it is written; QoS 1 and 2 are taken without one too. Raises
+        RefusedError for what the peer said it does not take, ValueError for what cannot be encoded.
+        """
+        props = encode_properties(properties, packets.PUBLISH) if self._version == V5 else b""
+        name = topic.encode()
+        if not 0 < len(name) <= _TOPIC_MAX or not _NOT_IN_A_TOPIC.isdisjoint(topic):
+            raise ValueError(f"{topic[:80]!r} is no topic that can be published to")
+        if self._is_closed:
+            raise LostError("the client is closed")
+        await self._turn(qos)
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        packet_id = self._ids.next_id() if qos else 0
+        try:
+            frame = _publish(self._version, name, payload, qos, retain, packet_id, props)
+            self._check(qos, retain, len(frame))
+        except BaseException:
+            if qos:
+                self._ids.free_id(packet_id)
+            self._wake()
+            raise
+        self.sent += 1
+        if not qos:
+            assert self._wire is not None
+            self._wire.put(frame)
+            done.set_result(0)
+        else:
+            message = _Message(packet_id, frame)
+            message.done = done
+            self._start(message)
+        self._wake()
+        return done
+
+    def _check(self, qos: int, retain: bool, size: int) -> None:
+        code = self._objection(qos, retain, size)
+        if code:
+            raise RefusedError(f"the broker does not take this message ({named(code)})", code)
+
+    def _objection(self, qos: int, retain: bool, size: int) -> int:
+        """The reason code with which the peer would refuse it, 0 when it would not."""
+        peer = self._peer
+        if peer is None:
+            return 0
+        if qos > peer.maximum_qos:
+            return reasons.QOS_NOT_SUPPORTED
+        if retain and not peer.retain:
+            return reasons.RETAIN_NOT_SUPPORTED
+        if 0 < peer.maximum_packet_bytes < size:
+            return reasons.PACKET_TOO_LARGE
+        return 0
+
+    async def _turn(self, qos: int) -> None:
+        """Wait for room, behind those that wait already."""
+        if not self._waiters and self._has_room(qos):
+            return
+        place = asyncio.Event()
+        self._waiters.append(place)
+        try:
+            while self._waiters[0] is not place or not self._has_room(qos):
+                place.clear()
+                await place.wait()
+                if self._is_closed:
+                    raise LostError("the client is closed")
+        except BaseException:
+            self._waiters.remove(place)
+            self._wake()
+            raise
+        self._waiters.popleft()
+
+    def _has_room(self, qos: int) -> bool:
+        if qos == 0:
+            return self._wire is not None and not self._blocked
+        return len(self._messages) < self._room and not self._blocked
+
+    def _wake(self) -> None:
+        """The first that waits may try again; it wakes the next."""
+        if self._waiters:
+            self._waiters[0].set()
+
+    def _start(self, message: _Message) -> None:
+        self._messages[message.packet_id] = message
+        if self._outbox is None:
+            self._go_on(message)
+            self._pump()
+        else:
+            self._keep(message, Change(message.packet_id, message.frame))
+
+    # For the connection
+
+    def connected(self, wire: Wire, peer: Peer, session_present: bool) -> None:
+        """Send what is open: again with DUP in a session that is there [MQTT-4.4.0-1], as new in one that is not."""
+        self._wire, self._peer = wire, peer
+        self._blocked = self._is_closed = False
+        self._in_flight = 0
+        self._room = min(self._limit, peer.receive_maximum)
+        self._unsent.clear()
+        for message in list(self._messages.values()):
+            first = message.frame[0]
+            code = self._objection(first >> 1 & 3, first & 1 != 0, len(message.frame))
+            if code:
+                self._finish(message, code)
+                continue
+            if not session_present:
+                message.tried = False
+                if message.released:
+                    message.released = False
+                    if self._outbox is not None:
+                        self._keep(message, Change(message.packet_id, message.frame))
+            if message.released:
+                self._in_flight += 1  # some peers count it
+            if message.pending == 0:
+                self._go_on(message)
+        self._pump()
+        self._wake()
+
+    def disconnected(self) -> None:
+        """The connection is over; what it left open waits for the next."""
+        self._wire = None
+        self._blocked = False
+        self._unsent.clear()
+        self._wake()
+
+    def blocked(self, is_blocked: bool) -> None:
+        """The connection's buffer is full, or has room again."""
+        self._blocked = is_blocked
+        if not is_blocked:
+            self._pump()
+            self._wake()
+
+    def _pump(self) -> None:
+        wire, peer = self._wire, self._peer
+        if wire is None or peer is None:
+            return
+        while self._unsent and self._in_flight < peer.receive_maximum:
+            self._in_flight += 1
+            message = self._unsent.popleft()
+            if message.tried:
+                self.again += 1
+                wire.put(bytes((message.frame[0] | _DUP,)) + message.frame[1:])
+            else:
+                message.tried = True
+                wire.put(message.frame)
+
+    def on_puback(self, packet_id: int, code: int) -> None:
+        """PUBACK, PUBCOMP: the peer has it; 0x80 and more: it did not take it."""
+        message = self._messages.get(packet_id)
+        if message is not None:
+            self._in_flight = max(0, self._in_flight - 1)
+            self._finish(message, code)
+            self._pump()
+            self._wake()
+
+    def on_pubrec(self, packet_id: int, code: int) -> None:
+        """The peer has it, and is told to forget the packet id; 0x80 and more ends it here [MQTT-4.3.3]."""
+        message = self._messages.get(packet_id)
+        if code >= 0x80:
+            self.on_puback(packet_id, code)
+        elif message is None or message.frame[0] >> 1 & 3 != 2:
+            if self._wire is not None:
+                code = reasons.PACKET_IDENTIFIER_NOT_FOUND
+                self._wire.put(encode_ack(packets.PUBREL, packet_id, code, self._version))
+        elif not message.released:
+            message.released = True
+            if self._outbox is None:
+                self._go_on(message)
+            else:
+                self._keep(message, Change(packet_id, None, True))
+        elif message.pending == 0:
+            self._go_on(message)
+
+    def on_pubcomp(self, packet_id: int, code: int) -> None:
+        """The end of QoS 2. A peer that no longer knows the packet id has forgotten it because it had it."""
+        self.on_puback(packet_id, 0 if code == reasons.PACKET_IDENTIFIER_NOT_FOUND else code)
+
+    def _go_on(self, message: _Message) -> None:
+        """Its next packet, in this connection."""
+        if self._wire is None:
+            return
+        if message.released:
+            self._wire.put(encode_ack(packets.PUBREL, message.packet_id, 0, self._version))
+        else:
+            self._unsent.append(message)
+
+    def _finish(self, message: _Message, code: int) -> None:
+        del self._messages[message.packet_id]
+        self._ids.free_id(message.packet_id)
+        if self._outbox is not None:
+            self._changes.append(Change(message.packet_id, None))  # rides with the next: losing it costs a repetition
+        message.finish(code)
+
+    # The store
+
+    def _keep(self, message: _Message, change: Change) -> None:
+        message.pending += 1
+        self._changes.append(change)
+        self._kept.append(message)
+        if self._committing is None:
+            self._committing = asyncio.get_running_loop().create_task(self._commit())
+
+    async def _commit(self) -> None:
+        """Write all that gathered while the last was written, as one."""
+        assert self._outbox is not None
+        loop = asyncio.get_running_loop()
+        while self._kept:
+            changes, self._changes = self._changes, []
+            kept, self._kept = self._kept, []
+            try:
+                await loop.run_in_executor(self._thread, self._outbox.apply, changes)
+            except Exception as error:
+                _log.exception("the outgoing store cannot be written")
+                self._give_up(kept, error)
+                continue
+            for message in kept:
+                message.pending -= 1
+                if message.pending == 0 and self._messages.get(message.packet_id) is message:
+                    self._go_on(message)
+            self._pump()
+        self._committing = None
+
+    def _give_up(self, kept: list[_Message], error: Exception) -> None:
+        """What could not be stored is not sent; a PUBREL that could not comes with the next connection."""
+        for message in kept:
+            message.pending -= 1
+            if message.released or self._messages.get(message.packet_id) is not message:
+                continue
+            del self._messages[message.packet_id]
+            self._ids.free_id(message.packet_id)
+            message.fail(f"the outgoing store cannot be written: {error}")
+        self._wake()
+
+    async def close(self) -> None:
+        """Nobody will send what is open: without a store it fails, with one it is for the next run."""
+        self._is_closed = True
+        for place in self._waiters:
+            place.set()
+        if self._committing is not None:
+            await self._committing
+        for message in self._messages.values():
+            message.fail("the client was closed before the broker had the message")
+        if self._outbox is None:
+            for packet_id in self._messages:
+                self._ids.free_id(packet_id)
+            self._messages.clear()
+        elif self._thread is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._end_store, self._outbox)
+            self._thread.shutdown()
+            self._thread = None
+
+    def _end_store(self, outbox: Outbox) -> None:
+        try:
+            if self._changes:
+                outbox.apply(self._changes)
+        except Exception:
+            _log.exception("the outgoing store cannot be written")
+        outbox.close()
+
+
+def _publish(version: int, topic: bytes, payload: bytes, qos: int, retain: bool, packet_id: int, props: bytes) -> bytes:
+    """The frame; ``props`` are encoded with their length."""
+    if not props or props == b"\0":
+        return encode_publish(version, topic, payload, qos, retain, False, packet_id, b"")
+    skip = 1
+    while props[skip - 1] & 0x80:
+        skip += 1
+    return encode_publish(version, topic, payload, qos, retain, False, packet_id, props[skip:])
