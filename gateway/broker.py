@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, final
 
-import gateway.core.router
 from gateway import __version__, process
 from gateway.auth import AuthError, Passwords
 from gateway.bridge.bridge import Bridge, BridgeError
+from gateway.companion import StatusPage
 from gateway.core.nodes import ALIVE_KEY
 from gateway.core.router import Router
 from gateway.log import Log, LogHandler
@@ -27,7 +27,8 @@ from gateway.net.listeners import Listener, ListenError, bind, is_loopback
 from gateway.net.probes import Probes
 from gateway.net.tls import TlsError, server_context
 from gateway.settings import TABLE, Settings, SettingsError, Sources, as_toml, load
-from gateway.store.clock import boottime_ms, ntp_synchronised, read_clocks
+from gateway.status import Reporter, compiled
+from gateway.store.clock import boottime_ms, read_clocks
 from gateway.store.errors import StoreError
 from gateway.store.pump import StorePump
 from gateway.store.sqlite import Store
@@ -50,7 +51,7 @@ def run(settings: Settings) -> int:
     cannot start (address, data directory, database, certificate, users).
     """
     os.umask(0o077)  # messages are nobody else's to read
-    log = Log(sys.stderr, settings.log_level)
+    log = Log(sys.stderr, settings.log_level, settings.log_format)
     logging.getLogger().addHandler(LogHandler(log))
     try:
         with asyncio.Runner(loop_factory=process.loop_factory()) as runner:
@@ -87,6 +88,7 @@ class Broker:
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0  # gateway ms of the next tick
         self._clock_at = 0  # gateway ms of the next look at the wall clock
+        self._page = StatusPage(log)
 
     def now(self) -> int:
         """Gateway time, ms."""
@@ -107,8 +109,10 @@ class Broker:
             f"forebay {__version__} listening on {', '.join(map(str, self._listeners))} "
             f"({'compiled' if compiled() else 'interpreted'}), data in {self._settings.data_dir}"
         )
+        self._page.configure(self._settings)
         await self._stopping.wait()
         await self._drain()
+        await self._page.stop()
         control.close()
         self._close_store()
         if self._pump.fatal:
@@ -132,11 +136,14 @@ class Broker:
         for sock, is_tls in sockets:
             self._listeners.append(Listener(sock, self._turn, self._log, tls=tls if is_tls else None))
         self._apply(settings)
+        self._reporter = Reporter(
+            self._router, self._bridge, self._store, self._pump, self._log,
+            lambda: [str(listener) for listener in self._listeners], self.now(),
+        )  # fmt: skip
         try:
             control = await ControlServer.start(settings.control_socket, self._on_command)
         except OSError as e:
             raise StartError(f"{settings.control_socket}: {e.strerror or e}") from e
-        self._started_ms = self.now()
         for number, action in ((signal.SIGTERM, self._on_stop), (signal.SIGINT, self._on_stop)):
             self._loop.add_signal_handler(number, action)
         self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
@@ -169,7 +176,7 @@ class Broker:
         """What may change while serving, besides the router's limits."""
         self._settings = settings
         self._bridge.configure(settings, self.now())
-        self._log.level = settings.log_level
+        self._log.level, self._log.form = settings.log_level, settings.log_format
         self._turn.high_water_bytes = min(WATERMARK_BYTES_MAX, max(settings.limits().out_high_bytes // 2, 4096))
         users = settings.passwords.exists()
         self._admission.verify = self._passwords.verify if users else None
@@ -261,6 +268,7 @@ class Broker:
         self._apply(new)
         self._turn.touch()
         self._log.info("reloaded: settings, users, certificates")
+        self._page.configure(new)
         return later
 
     def _on_stop(self) -> None:
@@ -316,14 +324,16 @@ class Broker:
         if name in ("probe", "probe_do", "probe_events"):
             return self._probes.command(command, peer)
         if name == "status":
-            return self._status(now)
+            return self._reporter.status(now)
+        if name == "report":
+            return self._report(command, now)
         if name == "sessions":
             return self._router.sessions(now)
         if name == "settings":
             return dict(line.split(" = ", 1) for line in as_toml(self._settings))
         if name == "reload":
             return self._reload()
-        if name in ("sparkplug_nodes", "sparkplug_rebirth", "sparkplug_write"):
+        if name in ("sparkplug_nodes", "sparkplug_rebirth", "sparkplug_values", "sparkplug_write"):
             return self._on_sparkplug(str(name), command, now)
         if name not in ("session", "remove"):
             raise CommandError(f"no such command: {name}")
@@ -338,6 +348,12 @@ class Broker:
             return True
         raise CommandError(f"no session of {client_id}")
 
+    def _report(self, command: dict[str, Any], now: int) -> Any:
+        numbers = command.get("sessions", 0), command.get("log_after", 0)
+        if any(type(number) is not int or number < 0 for number in numbers):
+            raise CommandError("report: expected sessions and log_after as whole numbers")
+        return self._reporter.report(now, *numbers)
+
     def _on_sparkplug(self, name: str, command: dict[str, Any], now: int) -> Any:
         if not self._settings.bridge_enabled:
             raise CommandError("the Sparkplug bridge is switched off: bridge.enabled = false")
@@ -347,6 +363,9 @@ class Broker:
         if not isinstance(node, str):
             raise CommandError(f"{name} needs a node")
         try:
+            if name == "sparkplug_values":
+                after = command.get("after", 0)
+                return self._bridge.values(node, after if type(after) is int else 0, now)
             if name == "sparkplug_rebirth":
                 self._bridge.rebirth(node, now)
             else:
@@ -355,30 +374,6 @@ class Broker:
             raise CommandError(str(e)) from e
         self._turn.touch()
         return True
-
-    def _status(self, now: int) -> dict[str, Any]:
-        status, stats = self._router.status(now), self._store.stats()
-        store = status["store"]
-        assert isinstance(store, dict)
-        store["free_bytes"] = stats.free_bytes
-        store["file_bytes"] = stats.file_bytes
-        store["commits"] = stats.commits
-        store["failed_commits"] = stats.failed_commits
-        store["bytes_written"] = stats.bytes_written
-        store["damaged"] = stats.damaged
-        store["commit_ms_p50"] = stats.p50_commit_ms
-        store["commit_ms_p99"] = stats.p99_commit_ms
-        store["commit_ms_max"] = stats.max_commit_ms
-        store["error"] = store["error"] or stats.last_error or None
-        return {
-            **status,
-            "version": __version__,
-            "compiled": compiled(),
-            "uptime_s": (now - self._started_ms) // 1000,
-            "listeners": [str(listener) for listener in self._listeners],
-            "exact": self._pump.exact,
-            "clock": {"gateway_ms": now, "synchronised": ntp_synchronised()},
-        }
 
     def _on_fault(self, peer: str, error: Exception) -> None:
         self._log.defect(f"{peer} closed", error)
@@ -391,11 +386,6 @@ class Broker:
             self._log.defect(str(context.get("message")), error)
         else:
             self._log.noise("event loop", f"event loop: {context.get('message')}")
-
-
-def compiled() -> bool:
-    """Whether the core runs as machine code; a failed build leaves it interpreted without a word."""
-    return not (gateway.core.router.__file__ or "").endswith(".py")
 
 
 def _kind(line: str) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from gateway.application import ApplicationSettings
 from gateway.bridge_settings import state_topics
 from gateway.core.limits import (
     DROP_NEWEST,
@@ -29,6 +28,7 @@ from gateway.core.limits import (
     Limits,
 )
 from gateway.entry import PREFIX, Entry, setting
+from gateway.http_settings import HttpSettings
 from gateway.kinds import (
     Address,
     Addresses,
@@ -78,7 +78,7 @@ class Sources:
 
 @final
 @dataclasses.dataclass(kw_only=True, slots=True)
-class Settings(ApplicationSettings):
+class Settings(HttpSettings):
     """The values in force; a field is its dotted name with dots and hyphens as underscores."""
 
     listen: list[Address] = setting("listen", Addresses(), ["127.0.0.1:1883"], "Plain TCP listeners.")
@@ -281,6 +281,9 @@ class Settings(ApplicationSettings):
         "sys_interval_ms",
     )
     log_level: str = setting("log.level", Choice("debug", "info", "warning", "error"), "info", "Least level logged.")
+    log_format: str = setting(
+        "log.format", Choice("console", "json"), "console", 'Lines for people, or "json": one object a line.'
+    )
 
     sources: Sources = dataclasses.field(default_factory=Sources)
     notes: list[str] = dataclasses.field(default_factory=list)  # one line each: what looks wrong but stops nothing
@@ -311,7 +314,7 @@ class Settings(ApplicationSettings):
         return load(self.sources)
 
 
-_INHERITED = {field.name for field in dataclasses.fields(ApplicationSettings)}
+_INHERITED = {field.name for field in dataclasses.fields(HttpSettings)}
 TABLE: dict[str, Entry] = {
     field.metadata["entry"].name: field.metadata["entry"]
     for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in _INHERITED)
@@ -412,10 +415,10 @@ def _check_together(settings: Settings) -> None:
     """What one value alone cannot show."""
     if not settings.listen and not settings.listeners_tls:
         raise SettingsError('listen = []: expected at least one "HOST:PORT" here or in listeners.tls')
-    if settings.listeners_tls:
+    for needs in [key for key in ("listeners.tls", "http.listen_tls") if getattr(settings, TABLE[key].field)]:
         for name, path in (("tls.cert", settings.tls_cert), ("tls.key", settings.tls_key)):
             if path is None:
-                raise SettingsError(f'{name} = "": expected a PEM file, since listeners.tls is set')
+                raise SettingsError(f'{name} = "": expected a PEM file, since {needs} is set')
             if not path.is_file():
                 raise SettingsError(f'{name} = "{path}": expected a PEM file, but there is none')
 

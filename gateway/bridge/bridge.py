@@ -1,5 +1,6 @@
 """The bridge beside the core: takes what happened to nodes, keeps what is known of them, asks for rebirths."""
 
+import base64
 from collections.abc import Iterable
 from typing import Any, Final, final
 
@@ -8,11 +9,12 @@ from gateway.bridge.host_state import KEY as HOST_KEY
 from gateway.bridge.host_state import HostState
 from gateway.bridge.observer import KEY, Observer
 from gateway.bridge.rebirths import Asking, can_rebirth
-from gateway.core.nodes import Node
+from gateway.core.nodes import DBIRTH, NBIRTH, TYPES, Node, Tap
 from gateway.core.port import BridgePort
 from gateway.settings import Settings
 
 COUNTERS_MS: Final = 30_000  # between two rounds in which counters are stored
+LOOKING_MS: Final = 30_000  # a node's messages are kept so long after somebody asked for its values
 ROUND_MAX: Final = 200  # nodes of such a round that one tick may take
 
 
@@ -33,6 +35,7 @@ class Bridge:
         self._asking = Asking(port, self.observer)
         self._counters_at = 0
         self._round: list[Node] = []  # whose counters are still to be looked at
+        self._looked_at: dict[str, tuple[Node, int]] = {}  # until when
 
     def configure(self, settings: Settings, now: int) -> None:
         self._host.configure(settings.bridge_host_id, now)
@@ -50,6 +53,8 @@ class Bridge:
         """About once a second."""
         self._host.tick(now)
         self._asking.tick(now)
+        for key in [key for key, (_, until) in self._looked_at.items() if now >= until]:
+            self._looked_at.pop(key)[0].tap = None
         if now >= self._counters_at:
             self._counters_at = now + COUNTERS_MS
             self._round = self._port.nodes()
@@ -89,6 +94,43 @@ class Bridge:
             group, _, edge = key.partition("/")
             found[key] = Node(group, edge)
         return [self.observer.report(found[key]) for key in sorted(found)]
+
+    def totals(self) -> dict[str, int]:
+        """Of all nodes together; they count over restarts."""
+        facts = [seen.facts for seen in self.observer.nodes.values()]
+        return {
+            "nodes": len(facts),
+            "online": sum(node.born and node.client is not None for node in self._port.nodes()),
+            "seq_gaps": sum(one.seq_gaps for one in facts),
+            "rebirths_asked": sum(one.rebirths_asked for one in facts),
+            "rebirths_answered": sum(one.rebirths_answered for one in facts),
+        }
+
+    def values(self, key: str, after: int, now: int) -> dict[str, Any]:
+        """What a node said since message ``after``: type, device and payload of each, in its order.
+
+        ``fresh``: some are missing, or it is the first time that anybody asks; then they are its births in force, and
+        what was said since these is not known. Raises BridgeError.
+        """
+        node = self._port.node(key)
+        if node is None:
+            raise BridgeError(f"{key} was never heard of: forebay sparkplug nodes lists the nodes")
+        self._looked_at[key] = node, now + LOOKING_MS
+        if node.tap is None:
+            node.tap = Tap()
+        said = node.tap.after(after) if after else None
+        fresh = said is None
+        if said is None:
+            node.tap.clear()
+            node.tap.number += 1  # a number of its own, so that the next question is not the first one again
+            births = [s for s in node.sources if s.kind in (NBIRTH, DBIRTH) and s.births and s.births[-1].payload]
+            births.sort(key=lambda source: source.kind)
+            said = [(source.kind, source.device, source.births[-1].payload) for source in births]
+        return {
+            "fresh": fresh,
+            "number": node.tap.number,
+            "said": [[TYPES[kind], device, base64.b64encode(data).decode()] for kind, device, data in said],
+        }
 
     def rebirth(self, key: str, now: int) -> None:
         """Ask a node now, budget or not: somebody wants it. Raises BridgeError."""

@@ -12,6 +12,7 @@ from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
 from gateway.cli.status import status
+from gateway.cli.web import web
 from gateway.settings import SettingsError
 from gateway.store.backup import BackupError
 from gateway.store.errors import StoreError
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(status)
+app.command()(web)
 app.command()(backup.backup)
 app.command("restore")(backup.restore_backup)
 app.command()(pubsub.pub)

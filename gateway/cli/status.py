@@ -9,6 +9,8 @@ from rich.table import Table
 
 from gateway.cli.control import ask
 from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+from gateway.figures import size as size
+from gateway.figures import span as span
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the broker's answer as JSON.")]
 
@@ -65,24 +67,3 @@ def _drain(drain: dict[str, Any]) -> str:
         return "none"
     end = "no end in sight" if drain["eta_s"] is None else f"done in {span(drain['eta_s'] * 1000)}"
     return f"{drain['sessions']} sessions, {drain['messages_s']} messages/s, {end}"
-
-
-def size(count: int) -> str:
-    """Bytes for people: 12.3 MiB."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
-
-
-def span(millis: float) -> str:
-    """A time span for people: 3.2 s, 5 min, 2 h 10 min, 4 d 3 h."""
-    if millis < 60_000:
-        return f"{millis / 1000:.1f} s"
-    minutes = int(millis // 60_000)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"

@@ -119,6 +119,9 @@ def arrive(core: Core, c: Client | None, source: Source, payload: bytes, qos: i6
         source.late += 1
     else:
         node.heard = now + core.nodes.utc_offset_ms
+        tap = node.tap
+        if tap is not None:
+            tap.note(source.kind, source.device, payload)
     return verdict
 
 

@@ -37,6 +37,40 @@ OLD_BIRTH: Final = 6  # a birth of before the one in force
 LEFT: Final = 7  # its connection is gone; ``a`` = 1: by DISCONNECT 0x00
 
 
+TAP_MESSAGES_MAX: Final = 200
+TAP_BYTES_MAX: Final = 1_048_576
+
+
+@final
+class Tap:
+    """The latest messages of a node, kept while somebody looks at its values; they are numbered from 1."""
+
+    def __init__(self) -> None:
+        self.number: int = 0  # of the last one
+        self.messages: list[tuple[int, str, bytes]] = []  # type, device, payload
+        self.bytes: i64 = 0
+
+    def note(self, kind: int, device: str, payload: bytes) -> None:
+        self.number += 1
+        self.messages.append((kind, device, payload))
+        self.bytes += len(payload)
+        while len(self.messages) > TAP_MESSAGES_MAX or self.bytes > TAP_BYTES_MAX:
+            _, _, gone = self.messages.pop(0)
+            self.bytes -= len(gone)
+
+    def after(self, number: int) -> list[tuple[int, str, bytes]] | None:
+        """Those above that number; None when some of them are gone."""
+        wanted = self.number - number
+        if wanted < 0 or wanted > len(self.messages):
+            return None
+        return self.messages[len(self.messages) - wanted :]
+
+    def clear(self) -> None:
+        """Only what comes from now on."""
+        self.messages = []
+        self.bytes = 0
+
+
 @final
 class Node:
     """An edge node, and what tells a gap from a message that came late or twice. Payload times are its own, in ms."""
@@ -60,6 +94,7 @@ class Node:
         self.hashes: list[int] | None = None  # of what came at QoS > 0, by sequence number
         self.epochs: list[int] = []
         self.sources: list[Source] = []
+        self.tap: Tap | None = None
 
     def forget(self) -> None:
         """What came may have to come again."""

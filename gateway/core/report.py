@@ -119,7 +119,24 @@ def oldest(core: Core, now: i64) -> int:
     return 0
 
 
-def session_row(core: Core, s: Session, now: i64) -> Row:
+def longest(core: Core, most: int, now: i64) -> list[Row]:
+    """At most so many sessions and groups in brief: those with the longest queues, then the persistent, by name."""
+    found = [(-queued(s), not s.durable, s.client_id, False) for s in core.sessions.values()]
+    for share, g in core.groups.items():
+        b = g.backlog
+        found.append((len(b.held) - b.count if b is not None else 0, b is None, share, True))
+    found.sort()
+    rows: list[Row] = []
+    for _, _, name, grouped in found[:most]:
+        if grouped:
+            rows.append(group_row(core, core.groups[name], now))
+        else:
+            rows.append(session_row(core, core.sessions[name], now, True))
+    return rows
+
+
+def session_row(core: Core, s: Session, now: i64, brief: bool = False) -> Row:
+    """``brief``: of subscriptions only their number, nothing by priority."""
     c = s.client
     age: i64 = 0
     for b in s.backlogs():
@@ -134,16 +151,7 @@ def session_row(core: Core, s: Session, now: i64) -> Row:
         "persistent": s.durable,
         "expiry_s": "never" if s.expiry_s == NEVER else s.expiry_s,
         "expires_in_ms": max(0, s.deadline - now) if s.deadline else None,
-        "subscriptions": [
-            {
-                "filter": sub.filter,
-                "qos": sub.qos,
-                "no_local": sub.no_local,
-                "retain_as_published": sub.retain_as_published,
-                "identifier": sub.identifier,
-            }
-            for sub in s.subscriptions.values()
-        ],
+        "subscriptions": len(s.subscriptions) if brief else subscription_rows(s),
         "queue_messages": queued(s),
         "queue_bytes": queued_bytes(s),
         "oldest_ms": age,
@@ -160,8 +168,22 @@ def session_row(core: Core, s: Session, now: i64) -> Row:
         "acknowledged": s.settled,
         "will_pending": s.will_at != 0,
         "drops": drops(core, s),
-        "priorities": rank_rows(core, s),
+        "priorities": [] if brief else rank_rows(core, s),
     }
+
+
+def subscription_rows(s: Session) -> list[Row]:
+    rows: list[Row] = []
+    for sub in s.subscriptions.values():
+        row: Row = {
+            "filter": sub.filter,
+            "qos": sub.qos,
+            "no_local": sub.no_local,
+            "retain_as_published": sub.retain_as_published,
+            "identifier": sub.identifier,
+        }
+        rows.append(row)
+    return rows
 
 
 def group_row(core: Core, g: Group, now: i64) -> Row:

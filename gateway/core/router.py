@@ -381,6 +381,10 @@ class Router:
         rows.extend([report.group_row(core, g, now) for g in core.groups.values()])
         return rows
 
+    def longest(self, most: int, now: int) -> list[dict[str, object]]:
+        """At most so many sessions and groups, those with the longest queues first, in brief."""
+        return report.longest(self.core, most, now)
+
     def session(self, client_id: str, now: int) -> dict[str, object] | None:
         s = self.core.sessions.get(client_id)
         if s is not None:

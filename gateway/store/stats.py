@@ -16,10 +16,12 @@ class CommitTimes:
         self.counts = [0] * (len(BOUNDS_MS) + 1)
         self.last_ms = 0.0
         self.max_ms = 0.0
+        self.sum_ms = 0.0
 
     def add(self, ms: float) -> None:
         """Count one commit."""
         self.counts[bisect_left(BOUNDS_MS, ms)] += 1
+        self.sum_ms += ms
         self.last_ms = ms
         self.max_ms = max(self.max_ms, ms)
 
@@ -50,6 +52,8 @@ class StoreStats:
         self.max_commit_ms = 0.0
         self.p50_commit_ms = 0.0
         self.p99_commit_ms = 0.0
+        self.commit_ms_counts: list[int] = []  # as CommitTimes counts them
+        self.commit_ms_sum = 0.0
         self.bytes_written = 0  # by the writer since the start, checkpoints included
         self.damaged = 0  # segments that could not be read since the start
 

@@ -104,6 +104,8 @@ class Writer:
         stats.max_commit_ms = self._times.max_ms
         stats.p50_commit_ms = self._times.percentile(50)
         stats.p99_commit_ms = self._times.percentile(99)
+        stats.commit_ms_counts = self._times.counts.copy()
+        stats.commit_ms_sum = self._times.sum_ms
         stats.bytes_written = self._meter.last
 
     def _run(self) -> None:

@@ -1,7 +1,8 @@
 import io
+import json
 import logging
 
-from gateway.log import NOISE_KINDS, NOISE_LINES, NOISE_WINDOW_MS, Log, LogHandler
+from gateway.log import NOISE_KINDS, NOISE_LINES, NOISE_WINDOW_MS, RECENT_CHARS_MAX, RECENT_LINES, Log, LogHandler
 
 
 def test_a_line_carries_its_level() -> None:
@@ -95,3 +96,48 @@ def test_a_closed_stream_stops_nothing() -> None:
     log = Log(stream)
     stream.close()
     log.error("nobody reads this")
+
+
+def test_json_is_one_object_a_line() -> None:
+    stream = io.StringIO()
+    log = Log(stream, form="json", wall=lambda: 1_700_000_000_123)
+    log.warning("client ä\nERROR disk gone")
+    log.noise("bad packet", "from x")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert first == {"time": "2023-11-14T22:13:20.123Z", "level": "warning", "message": "client ä?ERROR disk gone"}
+    assert (second["kind"], second["message"]) == ("bad packet", "from x")
+
+
+def test_json_tells_a_defect_in_one_object() -> None:
+    stream = io.StringIO()
+    try:
+        raise ValueError("odd")
+    except ValueError as e:
+        Log(stream, form="json").defect("tick", e)
+    (line,) = stream.getvalue().splitlines()
+    told = json.loads(line)
+    assert (told["level"], told["message"], told["error"]) == ("error", "tick: ValueError: odd", "ValueError")
+    assert "test_log.py" in told["traceback"]
+
+
+def test_json_tells_how_many_lines_were_held_back() -> None:
+    stream = io.StringIO()
+    log = Log(stream, form="json")
+    for _ in range(NOISE_LINES + 7):
+        log.noise("bad packet", "x")
+    log.flush()
+    assert json.loads(stream.getvalue().splitlines()[-1])["held_back"] == 7
+
+
+def test_the_last_lines_are_kept_for_who_asks() -> None:
+    log = Log(io.StringIO(), "warning", wall=lambda: 7)
+    log.info("not logged")
+    for number in range(RECENT_LINES + 5):
+        log.warning(f"line {number}")
+    log.error("x" * 9999)
+    lines = log.after(0)
+    assert len(lines) == RECENT_LINES
+    assert lines[0].text == "line 6"
+    assert lines[-1] == (RECENT_LINES + 6, 7, "error", "x" * RECENT_CHARS_MAX)
+    assert log.after(lines[-2].number) == lines[-1:]
+    assert log.after(lines[-1].number) == []

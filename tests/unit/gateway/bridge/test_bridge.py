@@ -1,10 +1,11 @@
 """The bridge beside the core: rows, restarts, reports, and what is asked of it."""
 
+import base64
 from typing import Any
 
 import pytest
 
-from gateway.bridge.bridge import COUNTERS_MS, Bridge, BridgeError
+from gateway.bridge.bridge import COUNTERS_MS, LOOKING_MS, Bridge, BridgeError
 from gateway.core.nodes import ALIVE_KEY
 from gateway.settings import Settings
 from tests.core_rig import connect, core_of
@@ -164,3 +165,61 @@ def test_settings_reach_the_timer() -> None:
     assert plant.edge.take_all() == []
     plant.pass_on(5)
     assert len(plant.edge.take_all()) == 1
+
+
+def test_totals_of_all_nodes() -> None:
+    plant = Bridged()
+    assert plant.bridge.totals()["nodes"] == 0
+    plant.say("NBIRTH", nbirth(0))
+    plant.pass_on(3)
+    totals = plant.bridge.totals()
+    assert (totals["nodes"], totals["online"], totals["seq_gaps"]) == (1, 1, 0)
+    plant.restart()
+    assert (plant.bridge.totals()["nodes"], plant.bridge.totals()["online"]) == (1, 0)
+
+
+def test_values_begin_with_the_births_and_go_on_with_what_is_said() -> None:
+    plant = Bridged()
+    bridge = plant.bridge
+    birth = nbirth(0)
+    plant.say("NBIRTH", birth)
+    plant.say("NDATA", data(1))
+    first = bridge.values("g/e", 0, plant.broker.now)
+    assert first["fresh"]
+    assert first["said"] == [["NBIRTH", "", base64.b64encode(birth).decode()]]
+    plant.say("NDATA", data(2))
+    plant.say("NDATA", data(3))
+    second = bridge.values("g/e", first["number"], plant.broker.now)
+    assert not second["fresh"]
+    assert [said[0] for said in second["said"]] == ["NDATA", "NDATA"]
+    third = bridge.values("g/e", second["number"], plant.broker.now)
+    assert (third["fresh"], third["said"]) == (False, [])
+
+
+def test_two_who_look_each_get_all() -> None:
+    plant = Bridged()
+    plant.say("NBIRTH", nbirth(0))
+    one = plant.bridge.values("g/e", 0, plant.broker.now)
+    plant.say("NDATA", data(1))
+    two = plant.bridge.values("g/e", 0, plant.broker.now)
+    assert [said[0] for said in two["said"]] == ["NBIRTH"]
+    missed = plant.bridge.values("g/e", one["number"], plant.broker.now)
+    assert missed["fresh"]
+
+
+def tapped(plant: Bridged) -> bool:
+    return plant.node.tap is not None
+
+
+def test_nothing_is_kept_once_nobody_looks_any_more() -> None:
+    plant = Bridged()
+    plant.say("NBIRTH", nbirth(0))
+    number = plant.bridge.values("g/e", 0, plant.broker.now)["number"]
+    plant.pass_on(LOOKING_MS // 1000 - 5)
+    assert tapped(plant)
+    plant.pass_on(10)
+    assert not tapped(plant)
+    plant.say("NDATA", data(1))
+    assert plant.bridge.values("g/e", number, plant.broker.now)["fresh"]
+    with pytest.raises(BridgeError, match="never heard of"):
+        plant.bridge.values("g/nobody", 0, plant.broker.now)

@@ -3,9 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from gateway.cli.status import size, span
 from tests.command import Forebay
 from tests.harness import Broker
 from tests.wire import Wire
@@ -41,19 +38,3 @@ def test_no_broker_is_3(forebay: Forebay, tmp_path: Path) -> None:
         err
         == "forebay: no broker is running with var as its data folder (var/control.sock: No such file or directory)\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("count", "shown"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"), (3 << 40, "3.0 TiB")],
-)
-def test_size(count: int, shown: str) -> None:
-    assert size(count) == shown
-
-
-@pytest.mark.parametrize(
-    ("millis", "shown"),
-    [(0, "0.0 s"), (1500, "1.5 s"), (60_000, "1 min"), (7_800_000, "2 h 10 min"), (100 * 3_600_000, "4 d 4 h")],
-)
-def test_span(millis: int, shown: str) -> None:
-    assert span(millis) == shown

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.core import nodes
-from gateway.core.nodes import Nodes, parse
+from gateway.core.nodes import TAP_BYTES_MAX, TAP_MESSAGES_MAX, Nodes, Tap, parse
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,28 @@ def test_the_caps_bound_what_a_peer_can_make() -> None:
     assert known.source_of("spBv1.0/g/NBIRTH/e1") is not None
     assert known.source_of("spBv1.0/g/NDATA/e1") is not None
     assert (len(known.by_key), len(known.sources)) == (nodes.NODES_MAX, nodes.NODES_MAX + 1)
+
+
+def test_a_tap_gives_what_came_after_a_number() -> None:
+    tap = Tap()
+    for number in range(5):
+        tap.note(nodes.NDATA, "", bytes([number]))
+    assert tap.after(5) == []
+    assert tap.after(3) == [(nodes.NDATA, "", b"\3"), (nodes.NDATA, "", b"\4")]
+    assert tap.after(6) is None
+    tap.clear()
+    assert tap.after(5) == []
+    assert tap.after(4) is None
+
+
+def test_a_tap_is_bounded_and_says_when_something_is_gone() -> None:
+    tap = Tap()
+    for _ in range(TAP_MESSAGES_MAX + 10):
+        tap.note(nodes.DDATA, "d", b"x")
+    assert len(tap.messages) == TAP_MESSAGES_MAX
+    assert tap.after(9) is None
+    assert tap.after(10) is not None
+    tap.note(nodes.DDATA, "d", b"x" * TAP_BYTES_MAX)
+    assert len(tap.messages) == 1
+    tap.note(nodes.DDATA, "d", b"x" * (TAP_BYTES_MAX + 1))
+    assert (tap.messages, int(tap.bytes)) == ([], 0)

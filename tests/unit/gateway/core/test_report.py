@@ -121,3 +121,28 @@ def test_drops_of_a_session_have_a_topic_of_one_level() -> None:
     kept = core_of(b).retained.get("$SYS/broker/sessions/a%2Fb%2B%23/dropped/qos0_offline")
     assert kept is not None
     assert kept.payload == b"1"
+
+
+def test_the_longest_queues_come_first_and_in_brief() -> None:
+    b = broker()
+    for name, count in (("b", 2), ("c", 5), ("a", 0)):
+        connect(b, name, receive_maximum=1).subscribe(name, qos=1)
+        fill(b, name, count)
+    connect(b, "memory", clean=True, expiry=0)
+    connect(b, "member").subscribe("$share/g/x", qos=1)
+    rows = b.router.longest(100, b.now)
+    names = [row["client_id"] for row in rows]
+    assert names[:2] == ["c", "b"]
+    assert names[-1] == "memory"
+    assert "$share/g/x" in names
+    assert (rows[0]["queue_messages"], rows[0]["subscriptions"], rows[0]["priorities"]) == (4, 1, [])
+    assert [row["client_id"] for row in b.router.longest(1, b.now)] == ["c"]
+    assert b.router.longest(0, b.now) == []
+
+
+def test_a_client_that_bears_the_name_of_a_group_is_not_taken_for_it() -> None:
+    b = broker()
+    connect(b, "member").subscribe("$share/g/x", qos=1)
+    connect(b, "$share/g/x")
+    kinds = sorted(str(row["kind"]) for row in b.router.longest(9, b.now) if row["client_id"] == "$share/g/x")
+    assert kinds == ["group", "session"]

@@ -18,6 +18,8 @@ def test_percentiles_are_the_bounds_of_their_buckets() -> None:
     assert times.percentile(99) == 8.0
     assert times.percentile(100) == 9000.0
     assert (times.last_ms, times.max_ms) == (9000.0, 9000.0)
+    assert round(times.sum_ms) == 90 * 0.7 + 9 * 7 + 9000
+    assert sum(times.counts) == 100
 
 
 def test_a_percentile_is_never_above_the_longest() -> None:
