@@ -333,6 +333,8 @@ class Broker:
             return dict(line.split(" = ", 1) for line in as_toml(self._settings))
         if name == "reload":
             return self._reload()
+        if name == "doctor":
+            return self._doctor(command, now)
         if name in ("sparkplug_nodes", "sparkplug_rebirth", "sparkplug_values", "sparkplug_write"):
             return self._on_sparkplug(str(name), command, now)
         if name not in ("session", "remove"):
@@ -374,6 +376,15 @@ class Broker:
             raise CommandError(str(e)) from e
         self._turn.touch()
         return True
+
+    def _doctor(self, command: dict[str, Any], now: int) -> Any:
+        from gateway.doctor.answer import answer
+
+        nodes = self._bridge.nodes() if self._settings.bridge_enabled else []
+        try:
+            return answer(command, self._router.facts(now), self._reporter.status(now), self._settings, nodes)
+        except ValueError as e:
+            raise CommandError(str(e)) from e
 
     def _on_fault(self, peer: str, error: Exception) -> None:
         self._log.defect(f"{peer} closed", error)

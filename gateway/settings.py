@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, final
 
 from gateway.bridge_settings import state_topics
+from gateway.collector_settings import CollectorSettings
 from gateway.core.limits import (
     DROP_NEWEST,
     DROP_OLDEST,
@@ -28,7 +29,6 @@ from gateway.core.limits import (
     Limits,
 )
 from gateway.entry import PREFIX, Entry, setting
-from gateway.http_settings import HttpSettings
 from gateway.kinds import (
     Address,
     Addresses,
@@ -78,7 +78,7 @@ class Sources:
 
 @final
 @dataclasses.dataclass(kw_only=True, slots=True)
-class Settings(HttpSettings):
+class Settings(CollectorSettings):
     """The values in force; a field is its dotted name with dots and hyphens as underscores."""
 
     listen: list[Address] = setting("listen", Addresses(), ["127.0.0.1:1883"], "Plain TCP listeners.")
@@ -314,7 +314,7 @@ class Settings(HttpSettings):
         return load(self.sources)
 
 
-_INHERITED = {field.name for field in dataclasses.fields(HttpSettings)}
+_INHERITED = {field.name for field in dataclasses.fields(CollectorSettings)}
 TABLE: dict[str, Entry] = {
     field.metadata["entry"].name: field.metadata["entry"]
     for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in _INHERITED)

@@ -7,8 +7,9 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import backup, collect, config, ladder, probe, profile, pubsub, queue, sessions, sparkplug, user
+from gateway.cli import backup, collect, collector, config, ladder, probe, profile, pubsub, queue, sessions, sparkplug, user
 from gateway.cli.control import NoBrokerError, RefusedError
+from gateway.cli.doctor import doctor
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
 from gateway.cli.status import status
@@ -28,12 +29,14 @@ app.command()(status)
 app.command()(web)
 app.command()(backup.backup)
 app.command("restore")(backup.restore_backup)
+app.command()(doctor)
 app.command()(pubsub.pub)
 app.command()(pubsub.sub)
 app.command()(collect.collect)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(queue.app, name="queue")
 app.add_typer(user.app, name="user")
+app.add_typer(collector.app, name="collector")
 app.add_typer(config.app, name="config")
 app.add_typer(profile.app, name="profile")
 app.add_typer(sparkplug.app, name="sparkplug")

@@ -44,6 +44,16 @@ max_bytes = "500MiB"
 max_age = "7d"
 drain_rate = 2000
 ```
+
+`collector` in the file (docs/doctor.md; `forebay collector add` writes such rows):
+
+```toml
+[[collector]]
+name = "line1"
+client_id = "line1"         # * any characters, ? one
+product = "telegraf"
+topics = ["line/1/#"]
+```
 """
 
 

@@ -34,6 +34,7 @@ class FlushCache:
         self.expiration_ms = expiration_ms
         self.interval_ms = interval_ms
         self.idle_ms = idle_ms
+        self.evicted: int = 0  # connections, because there were too many
         self.run_at: i64 = 0  # gateway ms of the next look at those that wait, 0 = none does
         self._entries: dict[Client, Entry] = {}  # that written to longest ago first
         self._last: Client | None = None  # that at the end
@@ -68,6 +69,7 @@ class FlushCache:
             return None
         oldest = next(iter(self._entries))
         self.forget(oldest)
+        self.evicted += 1
         return oldest
 
     def flushed(self, c: Client, now: i64) -> None:

@@ -20,6 +20,7 @@ from gateway.core.pump import pump
 from gateway.core.ranks import enable, in_memory, overtake, sids, zero_waits
 from gateway.core.routes import is_closed
 from gateway.core.rules import matches
+from gateway.core.seen import remember
 from gateway.core.shared import hand_over, pump_groups, regroup
 from gateway.core.state import CONNACKED, Core
 from gateway.core.state import SESSION_END as SESSION_TIMER
@@ -139,8 +140,10 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
         assigned = f"auto-{core.seed:016x}-{core.next_sid}"
         client_id = assigned
     s = core.sessions.get(client_id)
+    rival = ""
     if s is not None and s.client is not None:
         core.ledger.takeovers += 1
+        rival = s.client.peer
         disconnect(core, s.client, SESSION_TAKEN_OVER, now)
         s = core.sessions.get(client_id)
     changed = False  # something durable that the CONNACK speaks of
@@ -162,6 +165,11 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
     core.session_row(s, 0)
     if s.durable:
         reserve_ids(core, s, now)
+    seen = remember(core.seen, client_id)
+    if rival:
+        seen.taken(rival, now)
+    seen.came(p, c.peer, assigned != "", s.matched, now)
+    c.seen = seen
     keep_will(core, s, p.will)
     settle_properties(core, c, p)
     choose(core, c, s, p.username)
@@ -296,6 +304,8 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
     s.client = None
     if s.overtakes:
         overtake(core, s, False)
+    if c.seen is not None:
+        c.seen.left(s.matched, now)
     if c.nodes:
         nodes_left(core, c, clean, now)
     s.used = 0

@@ -13,6 +13,7 @@ from gateway.core.history import History
 from gateway.core.message import Message, PendingAck
 from gateway.core.nodes import Node, Source
 from gateway.core.remote import Remote
+from gateway.core.seen import Seen
 from gateway.core.topics import Subscription
 from gateway.core.uplink import Uplink
 from gateway.mqtt.decode import Decoder
@@ -296,6 +297,7 @@ class Client:
         self.version: int = 0
         self.session: Session | None = None
         self.connect: Connect | None = None
+        self.seen: Seen | None = None  # what is remembered of it, from its CONNACK on
         self.connected: bool = False  # CONNACK is out
         self.blocked: bool = False  # the driver must not decode further
         self.parked: Packet | None = None  # what it was blocked by

@@ -46,6 +46,8 @@ def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
     route = c.routes.get(topic)
     if route is None or route.generation != core.trie.generation:
         route = resolve(core, c, topic)
+        if c.seen is not None:
+            c.seen.published(route.name, p)
     if p.qos:
         publish12(core, c, s, route, p, now)
         if p.qos == 2 and core.limits.await_rel_ms and p.packet_id in s.awaiting:

@@ -26,6 +26,7 @@ from gateway.core import (
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.committed import committed
+from gateway.core.facts import facts
 from gateway.core.feed import feed
 from gateway.core.limits import Limits
 from gateway.core.model import Client, Session
@@ -384,6 +385,10 @@ class Router:
     def longest(self, most: int, now: int) -> list[dict[str, object]]:
         """At most so many sessions and groups, those with the longest queues first, in brief."""
         return report.longest(self.core, most, now)
+
+    def facts(self, now: int) -> dict[str, object]:
+        """What is known of clients and flows, for who judges them."""
+        return facts(self.core, now)
 
     def session(self, client_id: str, now: int) -> dict[str, object] | None:
         s = self.core.sessions.get(client_id)

@@ -15,6 +15,7 @@ from gateway.core.nodes import Nodes
 from gateway.core.priority import Priorities
 from gateway.core.record import Entry, TargetSet
 from gateway.core.retained import Retained
+from gateway.core.seen import Seen
 from gateway.core.topics import Trie
 from gateway.core.uplink import BEAT, Event
 from gateway.core.watch import Watch
@@ -210,10 +211,10 @@ class Core:
         self.groups: dict[str, Group] = {}
         self.group_by_sid: dict[int, Group] = {}
         self.clients: dict[Client, bool] = {}
+        self.seen: dict[str, Seen] = {}  # by client id, who came last at the end
         self.routes: dict[bytes, Route] = {}
         self.stored_wills: dict[str, bool] = {}
-        # for the driver
-        self.sends: list[Client] = []
+        self.sends: list[Client] = []  # this and the next four are for the driver
         self.flush: FlushCache | None = None  # while the direct or the device path gathers
         self.auth: list[Client] = []
         self.resumed: list[Client] = []

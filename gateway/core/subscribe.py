@@ -28,6 +28,9 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
         identifier = properties.subscription_identifiers[0]
     known = len(s.groups)
     reasons = [subscribe(core, c.version, s, f, identifier) for f in p.filters]
+    if c.seen is not None:
+        for f, reason in zip(p.filters, reasons, strict=True):
+            c.seen.subscribed(f.filter, reason)
     suback = encode(Suback(p.packet_id, reasons), c.version)
     b = s.backlog
     if b is not None and b.history is not None and not b.history.end:

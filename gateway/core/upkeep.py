@@ -95,6 +95,8 @@ def check_clients(core: Core, now: i64) -> None:
         if c.connected:
             name = c.session.client_id if c.session is not None else c.peer
             core.log.append(f"{name} was silent for longer than its keep alive allows: closed")
+            if c.seen is not None:
+                c.seen.silences += 1
         if c.remote is not None:
             c.remote.last_word = "silent for longer than the keep alive allows"
         disconnect(core, c, KEEP_ALIVE_TIMEOUT, now)
