@@ -7,7 +7,20 @@ import typer
 
 from gateway import __version__
 from gateway.auth import AuthError
-from gateway.cli import backup, collect, collector, config, ladder, probe, profile, pubsub, queue, sessions, sparkplug, user
+from gateway.cli import (
+    backup,
+    collect,
+    collector,
+    config,
+    ladder,
+    probe,
+    profile,
+    pubsub,
+    queue,
+    sessions,
+    sparkplug,
+    user,
+)
 from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.doctor import doctor
 from gateway.cli.options import UsageError
