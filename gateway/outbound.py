@@ -138,6 +138,20 @@ class OutboundSettings:
         "Subscriptions of one client; one more is refused in the SUBACK.",
         "max_subscriptions",
     )
+    delayed_max_messages: int = setting(
+        "delayed.max_messages",
+        Integer(1, 2**31 - 1, {"unlimited": 0}),
+        100_000,
+        "Messages that may wait under $delayed/ (docs/delayed.md); one more is refused.",
+        "delayed_messages_max",
+    )
+    delayed_max_bytes: int = setting(
+        "delayed.max_bytes",
+        Size(1, words={"unlimited": 0}),
+        "64MiB",
+        "The same in bytes, on disk and in RAM.",
+        "delayed_bytes_max",
+    )
     mqtt_retry_interval: int = setting(
         "mqtt.retry_interval",
         Duration(1, 86400, {"never": 0}, ms=True),

@@ -5,7 +5,7 @@ router away and makes a new one of what was committed.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import final
+from typing import TypeVar, final
 
 from gateway.core import probing
 from gateway.core.batch import Batch, SessionRow, Snapshot
@@ -14,6 +14,8 @@ from gateway.core.router import Router
 from gateway.core.uplink import Login
 from gateway.mqtt.errors import PacketError
 from gateway.settings import Sources, load
+
+K = TypeVar("K")
 
 UTC_OFFSET_MS = 1_700_000_000_000  # what the wall clock shows at gateway time 0
 WAIT_MS_MAX = 100  # gateway time that waiting for a packet may take: what is due later must not hide in it
@@ -30,6 +32,7 @@ class DictStore:
         self.retained: dict[str, bytes] = {}
         self.wills: dict[str, bytes] = {}
         self.bridge: dict[str, bytes] = {}
+        self.delayed: dict[int, bytes] = {}
         self.counters: dict[tuple[int, str], int] = {}
         self.meta: dict[str, int | str] = {}
         self.segments: dict[int, tuple[int, bytes, bytes]] = {}  # id -> last, targets, records
@@ -55,6 +58,7 @@ class DictStore:
         _replace(self.retained, batch.retained)
         _replace(self.wills, batch.wills)
         _replace(self.bridge, batch.bridge)
+        _replace(self.delayed, batch.delayed)
         for sid, name, value in batch.counters:
             self.counters[sid, name] = value
         self.meta.update(batch.meta)
@@ -72,6 +76,7 @@ class DictStore:
         made.retained = list(self.retained.items())
         made.wills = list(self.wills.items())
         made.bridge = list(self.bridge.items())
+        made.delayed = list(self.delayed.items())
         made.counters = [(sid, name, value) for (sid, name), value in self.counters.items()]
         made.meta = dict(self.meta)
         made.segments = [(first, last, targets) for first, (last, targets, _) in sorted(self.segments.items())]
@@ -85,7 +90,7 @@ class DictStore:
         return sum(len(targets) + len(records) for _, targets, records in self.segments.values())
 
 
-def _replace(table: dict[str, bytes], changes: Mapping[str, bytes | None]) -> None:
+def _replace(table: dict[K, bytes], changes: Mapping[K, bytes | None]) -> None:
     for key, value in changes.items():
         if value is None:
             table.pop(key, None)

@@ -47,6 +47,7 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
         ("in flight", str(answer["inflight"])),
         ("for slow clients", f"{size(answer['waiting_bytes'])} in RAM"),
         ("retained", str(answer["retained"])),
+        ("delayed", _delayed(answer["delayed"])),
         (
             "store",
             f"{size(store['used_bytes'])} of {size(store['max_bytes'])}{fill}, {size(store['free_bytes'])} left",
@@ -60,6 +61,12 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
         ("dropped", drops if answer["exact"] else f"{drops} (at least: the broker was not stopped cleanly)"),
         *((f"  {name}", str(value)) for name, value in sorted(answer["counters"].items()) if value),
     ]
+
+
+def _delayed(delayed: dict[str, Any]) -> str:
+    if not delayed["messages"]:
+        return "none"
+    return f"{delayed['messages']} messages, {size(delayed['bytes'])}, the next in {span(delayed['next_ms'])}"
 
 
 def _drain(drain: dict[str, Any]) -> str:

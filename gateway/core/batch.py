@@ -34,6 +34,7 @@ class Batch:
         self.retained: dict[str, bytes | None] = {}  # topic -> packed message, None = delete
         self.wills: dict[str, bytes | None] = {}  # client id -> packed will, None = delete
         self.bridge: dict[str, bytes | None] = {}  # what is known of Sparkplug nodes, by key; None = delete
+        self.delayed: dict[int, bytes | None] = {}  # id -> packed message that waits for its time, None = delete
         self.counters: list[tuple[int, str, int]] = []  # (sid or 0, name, absolute value): insert or replace
         self.meta: dict[str, int | str] = {}  # insert or replace
 
@@ -49,6 +50,7 @@ class Snapshot:
         self.retained: list[tuple[str, bytes]] = []
         self.wills: list[tuple[str, bytes]] = []
         self.bridge: list[tuple[str, bytes]] = []
+        self.delayed: list[tuple[int, bytes]] = []
         self.counters: list[tuple[int, str, int]] = []
         self.meta: dict[str, int | str] = {}
         self.segments: Sequence[SegmentRow] = []  # in order

@@ -331,6 +331,7 @@ def pack(open: Commit) -> Batch:
     batch.retained = open.retained
     batch.wills = open.wills
     batch.bridge = open.bridge
+    batch.delayed = open.delayed
     batch.counters = open.counters
     batch.meta = open.meta
     return batch

@@ -10,9 +10,10 @@ from mypy_extensions import i64
 
 from gateway.core.envelope import PREFIX, tail_of
 from gateway.core.message import Message
-from gateway.core.model import Client
+from gateway.core.model import Client, Route
 from gateway.core.nodes import (
     BORN,
+    COMMAND,
     DBIRTH,
     DIED,
     EARLY,
@@ -263,3 +264,12 @@ def forget_repeats(core: Core) -> None:
     """Publishes were given back to their publishers: when they come again they are no repetitions."""
     for node in core.nodes.by_key.values():
         node.forget()
+
+
+def command_deadline(core: Core, route: Route, deadline: i64, now: i64) -> i64:
+    """A command that comes late does harm."""
+    source = route.source
+    if source is None or source.kind < COMMAND or not core.limits.command_expiry_ms:
+        return deadline
+    last = now + core.limits.command_expiry_ms
+    return min(deadline, last) if deadline else last

@@ -16,6 +16,7 @@ DAMAGED: Final = "damaged"  # the log could not be read there
 REFUSED: Final = "refused"  # by the remote of an uplink, for good
 NO_RULE: Final = "no_rule"  # of its uplink any more that covers the topic
 LOOP: Final = "loop"  # it was here before, or has come through too many gateways
+DELAYED: Final = "delayed"  # a $delayed/ topic that is malformed, or more than may wait there
 RETENTION: Final = "retention"  # unread by an APPLICATION for longer, or more of it, than its log is to hold
 
 DROPPED: Final = "dropped."  # what the stored name of a drop counter begins with

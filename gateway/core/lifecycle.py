@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from gateway.core import probing
 from gateway.core.backlog import end, unload
+from gateway.core.delayed import OFFERS_DELAYED
 from gateway.core.delivery import reserve_ids
 from gateway.core.earliest import expect
 from gateway.core.feed import feed
@@ -28,7 +29,7 @@ from gateway.core.subscribe import leave
 from gateway.core.uplink import SESSION_PREFIX
 from gateway.core.wills import connection_ended, keep_will, session_ended
 from gateway.mqtt.decode import check_topic_name
-from gateway.mqtt.encode import encode
+from gateway.mqtt.encode import encode, fit
 from gateway.mqtt.errors import PacketError, ProtocolError
 from gateway.mqtt.packets import V5, Connack, Connect, Disconnect, Properties
 from gateway.mqtt.reasons import (
@@ -177,7 +178,8 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
         expect(core, s)
     if core.watches:
         probing.admitted(core, c, client_id, p, now)
-    data = encode(connack(core, c, p, present, assigned, expiry_s), c.version)
+    answer = connack(core, c, p, present, assigned, expiry_s)
+    data = fit(answer, c.version, c.max_packet) or encode(answer, c.version)
     if s.durable or changed or p.will is not None or client_id in core.commit.wills:
         core.wait(CONNACKED, c, s, 0, data)
     else:
@@ -231,6 +233,7 @@ def connack(core: Core, c: Client, p: Connect, present: bool, assigned: str, exp
         out.assigned_client_identifier = assigned
     if limits.server_keep_alive_s:
         out.server_keep_alive = limits.server_keep_alive_s
+    out.user_properties = [OFFERS_DELAYED]
     return Connack(present, 0, out)
 
 

@@ -73,7 +73,6 @@ class Limits:
         self.flush_cache_expiration_ms: int = 300_000
         self.flush_interval_ms: int = 100
         self.flush_idle_ms: int = 200
-        # queues
         self.max_mqueue_len: int = 1000  # memory sessions, messages
         self.max_mqueue_bytes: int = 67_108_864  # memory sessions
         self.waiting_bytes_max: int = 268_435_456  # in RAM for slow clients: memory sessions' queues, unsent bytes
@@ -87,13 +86,14 @@ class Limits:
         self.window_bytes: int = 1_048_576
         self.out_high_bytes: int = 1_048_576  # unsent bytes on a connection: congested above, free again below half
         self.pending_bytes_max: int = 67_108_864  # waiting for the disk; above it durable publishers are not read
+        self.delayed_messages_max: int = 100_000
+        self.delayed_bytes_max: int = 67_108_864
         # Sparkplug
         self.bridge: bool = True
         self.own_topics: list[str] = []  # on which only the gateway itself publishes
         self.bridge_elide: bool = False
         self.bridge_death_time: bool = False
         self.command_expiry_ms: int = 30_000  # of NCMD and DCMD that wait for their node; 0 = none
-        # disk
         self.store_bytes_max: int = 1_073_741_824
         self.push_back_ms: int = 30_000
         self.error_hold_ms: int = 30_000

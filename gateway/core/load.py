@@ -6,6 +6,7 @@ from gateway.core import ranks
 from gateway.core.backlog import all_backlogs, by_sid, delivery, target_of
 from gateway.core.batch import Snapshot
 from gateway.core.births import load_births
+from gateway.core.delayed import load_delayed
 from gateway.core.earliest import resume
 from gateway.core.history import History
 from gateway.core.ingest import IDS_KEY
@@ -49,6 +50,7 @@ def load(core: Core, snapshot: Snapshot, now: int) -> None:
         load_deadline(core, session, now)
     load_births(core, snapshot.bridge, now)
     load_wills(core, snapshot, now)
+    load_delayed(core, snapshot.delayed, now)
 
 
 def load_sessions(core: Core, snapshot: Snapshot) -> None:

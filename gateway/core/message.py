@@ -86,6 +86,7 @@ class Message(PendingAck):
         self.answers: bool = False  # its publisher waits: it is its own pending PUBACK, ``client`` is set
         self.until: i64 = 0  # gateway ms to which its insert is held back
         self.waits: bool = False  # it may not leave before its commit
+        self.promised: bool = False  # a will or a delayed one: nobody is there to be told that it cannot be kept
         # of an ingested Sparkplug message
         self.received: i64 = 0  # UTC ms, 0 = it was not
         self.tail: i64 = 0  # see envelope.py

@@ -89,7 +89,10 @@ class Route:
         self.key: bytes = b""  # the packed target set of ``durable``
         self.no_local: bool = False  # some target must not get its own messages back
         self.source: Source | None = None  # of a Sparkplug topic, when the bridge is on
-        self.closed: bool = False  # to clients: the broker's own
+        self.closed: bool = False  # to clients: the broker's own, and what is published later
+        self.delayed: bool = False  # a topic under $delayed/
+        self.delay_s: int = 0
+        self.onward: str = ""  # where its messages go then, "" = it is malformed
         self.special: bool = False  # at QoS 0 too the frame cannot simply be passed on
         self.renamed: bool = False  # the frame has another topic
 

@@ -3,9 +3,9 @@
 from typing import final
 
 from gateway.core import fanout
+from gateway.core.ingest import command_deadline
 from gateway.core.message import Message
 from gateway.core.nodes import Event, Node
-from gateway.core.publish import command_deadline
 from gateway.core.routes import route_of
 from gateway.core.state import Core
 

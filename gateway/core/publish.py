@@ -2,14 +2,15 @@
 
 from mypy_extensions import i64
 
+from gateway.core import delayed
 from gateway.core.answers import release_acks
 from gateway.core.births import keep_birth
 from gateway.core.commits import sid_of
 from gateway.core.delivery import congest
 from gateway.core.fanout import deliver_all, deliver_kept, deliver_low, deliver_rest, forget_retained, retain
 from gateway.core.hold import commit_all, may_hold
-from gateway.core.ingest import LIVE, REPEATED, arrive, enclosed
-from gateway.core.ledger import ACL, DISK, LOOP
+from gateway.core.ingest import LIVE, REPEATED, arrive, command_deadline, enclosed
+from gateway.core.ledger import ACL, DELAYED, DISK, LOOP
 from gateway.core.limits import PUSH_BACK
 from gateway.core.message import Message, PendingAck
 from gateway.core.model import Client, Route, Session
@@ -98,15 +99,6 @@ def message_of(core: Core, route: Route, p: Publish, now: i64) -> Message:
     return Message(route.topic, p.payload, p.qos, p.retain, p.props, deadline)
 
 
-def command_deadline(core: Core, route: Route, deadline: i64, now: i64) -> i64:
-    """A command that comes late does harm."""
-    source = route.source
-    if source is None or source.kind < COMMAND or not core.limits.command_expiry_ms:
-        return deadline
-    last = now + core.limits.command_expiry_ms
-    return min(deadline, last) if deadline else last
-
-
 def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, kept_have_it: bool, now: i64) -> None:
     """QoS 0: the frame goes on as it came wherever versions and options allow."""
     ledger = core.ledger
@@ -157,7 +149,7 @@ def publish0_other(core: Core, c: Client, s: Session, route: Route, p: Publish, 
         if remote is not None and route.name == remote.login.beat_topic:
             core.uplinks.came_back(remote.login.uplink, p.payload)
         else:
-            core.ledger.drop(0, ACL, 1)
+            closed0(core, s, route, p, now)
         return
     m = message_of(core, route, p, now)
     if p.retain:
@@ -180,7 +172,7 @@ def pushes_back(core: Core, route: Route, p: Publish, ingested: bool, now: i64) 
     """The disk takes nothing now: whether a QoS 0 publish waits for it, since it cannot be refused."""
     if ingested and route.durable:
         return not core.in_trouble(now)
-    return p.retain and not core.error_since and waiting_bytes(core) > core.limits.pending_bytes_max
+    return (p.retain or route.delayed) and not core.error_since and waiting_bytes(core) > core.limits.pending_bytes_max
 
 
 def ingest0(core: Core, c: Client, s: Session, route: Route, source: Source, p: Publish, m: Message, now: i64) -> None:
@@ -263,8 +255,7 @@ def enters(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64
         park(core, c, p)  # only what is the broker's to answer: its PUBRELs must still be read
         return False
     if route.closed:
-        core.ledger.drop(0, ACL, 1)
-        acknowledge(core, c, s, p, False, NOT_AUTHORIZED if c.version == V5 else 0)
+        closed12(core, c, s, route, p, now)
         return False
     if (route.durable or p.retain) and not goes_on(core, route, p):
         if core.in_trouble(now):
@@ -279,9 +270,40 @@ def enters(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64
     return True
 
 
-def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64) -> None:
-    if not enters(core, c, s, route, p, now):
+def closed0(core: Core, s: Session, route: Route, p: Publish, now: i64) -> None:
+    """A topic that is not for clients, or that asks to wait."""
+    reason = delayed.refusal(core, route, p)
+    if reason == NOT_AUTHORIZED:
+        core.ledger.drop(0, ACL, 1)
+    elif reason:
+        core.ledger.drop(0, DELAYED, 1)
+    elif must_wait(core):
+        core.ledger.drop(0, DISK, 1)
+    else:
+        delayed.keep(core, s, route, p, now)
+
+
+def closed12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64) -> None:
+    """The same; who cannot be told that there is no room is closed, so that it sends again."""
+    reason = delayed.refusal(core, route, p)
+    if not reason:
+        if core.in_trouble(now):
+            give_up(core, c, s, p)
+            return
+        if must_wait(core):
+            park(core, c, p)
+            return
+        received12(core, p)
+        delayed.keep(core, s, route, p, now)
+        acknowledge(core, c, s, p, True, 0)
         return
+    core.ledger.drop(0, ACL if reason == NOT_AUTHORIZED else DELAYED, 1)
+    if reason == QUOTA_EXCEEDED and c.version != V5:
+        raise PacketError(QUOTA_EXCEEDED, "more delayed messages than may wait")
+    acknowledge(core, c, s, p, False, reason if c.version == V5 else 0)
+
+
+def received12(core: Core, p: Publish) -> None:
     ledger = core.ledger
     size = len(p.frame) - p.body
     if p.qos == 1:
@@ -290,6 +312,12 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
     else:
         ledger.received_qos2 += 1
         ledger.received_bytes_qos2 += size
+
+
+def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: i64) -> None:
+    if not enters(core, c, s, route, p, now):
+        return
+    received12(core, p)
     m = message_of(core, route, p, now)
     plain = m
     source = route.source
@@ -313,7 +341,7 @@ def publish12(core: Core, c: Client, s: Session, route: Route, p: Publish, now: 
     matched = deliver_all(core, route, m, s, False, now)
     reason = 0
     if not matched:
-        ledger.no_subscriber += 1
+        core.ledger.no_subscriber += 1
         if c.version == V5 and c.remote is None:  # a client does not say so [MQTT-3.4.2-1]
             reason = NO_MATCHING_SUBSCRIBERS
     acknowledge(core, c, s, p, m.seq != 0 or p.retain, reason)

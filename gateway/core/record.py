@@ -1,4 +1,4 @@
-"""How the log, the session states, retained messages and wills are packed; the store keeps these bytes unread.
+"""How the log, session states, retained and delayed messages and wills are packed; the store keeps these bytes unread.
 
 A segment's ``targets`` say who must get how much (read at every start); its
 ``records`` hold the target sets again and the messages. All integers are
@@ -184,6 +184,19 @@ def unpack_will(data: bytes) -> tuple[Will, int]:
     expiry = r.u64() - 1
     m = read_message(r)
     return Will(m.topic, m.payload, m.qos, m.retain, m.props, expiry, delay), at
+
+
+def pack_delayed(at: i64, client_id: str, m: Message) -> bytes:
+    """``at``: gateway ms when it is due; ``client_id``: of its publisher."""
+    return u64(at) + field(client_id.encode()) + pack_message(m)
+
+
+def unpack_delayed(data: bytes) -> tuple[int, str, Message]:
+    """Raises Corrupt."""
+    r = Reader(data)
+    at = r.u64()
+    client_id = text(r)
+    return at, client_id, read_message(r)
 
 
 @final

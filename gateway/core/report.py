@@ -41,6 +41,7 @@ def status(core: Core, now: i64) -> Row:
         "waiting_bytes": core.waiting,
         "drain": drain_row(core),
         "retained": len(core.retained),
+        "delayed": delayed_row(core, now),
         "subscriptions": len(core.trie),
         "parked": len(core.parked),
         "store": {
@@ -53,6 +54,16 @@ def status(core: Core, now: i64) -> Row:
         },
         "counters": {k: v for k, v in counters.items() if not k.startswith("dropped.")},
         "drops": ledger.drops(0),
+    }
+
+
+def delayed_row(core: Core, now: i64) -> Row:
+    """Messages that wait for their time, and when the next one is due."""
+    waiting = core.delayed
+    return {
+        "messages": len(waiting.rows),
+        "bytes": waiting.bytes,
+        "next_ms": max(0, waiting.order[0][0] - now) if waiting.order else None,
     }
 
 

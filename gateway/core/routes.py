@@ -16,6 +16,8 @@ from sparkplug.aware import may_publish
 
 CACHE_MAX: Final = 100_000  # topics, for the broker
 CLIENT_CACHE_MAX: Final = 10_000  # topics, for a connection
+DELAYED: Final = "$delayed/"  # SECONDS/TOPIC, as EMQX has it
+DELAY_S_MAX: Final = 4_294_967
 CACHED_TOPIC_BYTES_MAX: Final = 256  # longer ones are looked up each time: the caches are bounded by count alone
 
 
@@ -77,6 +79,32 @@ def route_of(core: Core, name: str) -> Route:
 
 def build(core: Core, topic: bytes, name: str) -> Route:
     route = Route(topic, name, core.trie.generation)
+    if name.startswith(DELAYED):
+        postpone(route, core.limits)
+    else:
+        find_targets(core, route)
+    if len(topic) <= CACHED_TOPIC_BYTES_MAX:
+        if len(core.routes) >= CACHE_MAX:
+            core.routes = {}
+        core.routes[topic] = route
+    return route
+
+
+def postpone(route: Route, limits: Limits) -> None:
+    """What is published there goes on later: now it has no targets."""
+    route.closed = True
+    route.special = True
+    route.delayed = True
+    seconds, _, onward = route.name[len(DELAYED) :].partition("/")
+    if seconds.isascii() and seconds.isdecimal() and len(seconds) <= 10 and int(seconds) <= DELAY_S_MAX:
+        route.delay_s = int(seconds)
+        if not onward.startswith(DELAYED):
+            route.onward = onward
+
+
+def find_targets(core: Core, route: Route) -> None:
+    topic = route.topic
+    name = route.name
     merged: dict[int, list[Subscription]] = {}
     for sub in core.trie.match(name):
         known = merged.get(sub.sid)
@@ -108,15 +136,12 @@ def build(core: Core, topic: bytes, name: str) -> Route:
         if core.nodes.take_full():
             core.alarms.append("more Sparkplug nodes or topics than are followed: what they say is no longer raised")
     route.special = bool(route.groups) or core.limits.upgrade_qos or route.closed or route.source is not None
-    if len(topic) <= CACHED_TOPIC_BYTES_MAX:
-        if len(core.routes) >= CACHE_MAX:
-            core.routes = {}
-        core.routes[topic] = route
-    return route
 
 
 def is_closed(limits: Limits, name: str) -> bool:
     """Clients do not publish what the broker says of itself, and the births that it shows are those that came."""
+    if name.startswith(DELAYED):
+        return True
     return name.startswith("$SYS/") or name == "$SYS" or not may_publish(name) or name in limits.own_topics
 
 

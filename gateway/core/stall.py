@@ -87,6 +87,9 @@ def carries(open: Commit) -> bool:
         for data in kept.values():
             if data is not None:
                 return True
+    for row in open.delayed.values():
+        if row is not None:
+            return True
     return bool(open.messages or open.acks)
 
 
@@ -127,6 +130,7 @@ def still_owed(core: Core, m: Message) -> None:
 
 def hand_on(core: Core, open: Commit, fresh: Commit) -> None:
     """Messages go to the next commit with all that must not be on disk, or said, before them."""
+    heavy = carries(open)
     fresh.messages = sorted([*open.messages, *fresh.messages], key=position)
     fresh.acks = [*open.acks, *fresh.acks]
     fresh.staged = [*open.staged, *fresh.staged]
@@ -136,9 +140,13 @@ def hand_on(core: Core, open: Commit, fresh: Commit) -> None:
     fresh.urgent = True
     hand_on_rows(open.retained, fresh.retained)
     hand_on_rows(open.bridge, fresh.bridge)
-    if (fresh.retained or fresh.bridge) and not fresh.lazy_at:
+    # published with a message that waits now: that and the end of its own waiting are one transaction
+    open.delayed.update(fresh.delayed)
+    fresh.delayed = open.delayed
+    open.delayed = {}
+    if (fresh.retained or fresh.bridge or fresh.delayed) and not fresh.lazy_at:
         fresh.lazy_at = core.stall_at
-    if open.messages:  # of a will that is among them: it and the end of its waiting are one transaction
+    if heavy:  # and so with a will
         for client_id, will in list(open.wills.items()):
             if will is None:
                 del open.wills[client_id]

@@ -72,6 +72,7 @@ class Commit:
         self.retained: dict[str, bytes | None] = {}
         self.bridge: dict[str, bytes | None] = {}
         self.wills: dict[str, bytes | None] = {}
+        self.delayed: dict[int, bytes | None] = {}
         self.dead: list[int] = []
         self.counters: list[tuple[int, str, int]] = []
         self.meta: dict[str, int | str] = {}
@@ -84,7 +85,7 @@ class Commit:
 
     def idle(self) -> bool:
         """Nobody waits for it: no message, and no acknowledgement that is not done already."""
-        if self.segment is not None or self.waiters or self.wills or self.sessions or self.gone:
+        if self.segment is not None or self.waiters or self.wills or self.delayed or self.sessions or self.gone:
             return False
         for a in self.acks:
             if not a.done:
@@ -198,6 +199,17 @@ class Uplinks:
 
 
 @final
+class Delayed:
+    """Messages that are published later; the disk has the same."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, bytes] = {}  # packed, by id
+        self.order: list[tuple[int, int]] = []  # heap of (gateway ms, id)
+        self.bytes: i64 = 0  # packed
+        self.next_id: int = 1
+
+
+@final
 class Core:
     def __init__(self, limits: Limits, now: int, seed: int) -> None:
         self.limits = limits
@@ -243,7 +255,7 @@ class Core:
         self.coming: dict[int, Reading] = {}  # by the first id, those of queues that read ahead
         self.needed: dict[int, Segment] = {}  # stored ids to be read at the start
         self.apps = Applications()
-        self.nodes, self.uplinks = Nodes(), Uplinks()
+        self.nodes, self.uplinks, self.delayed = Nodes(), Uplinks(), Delayed()
         # disk
         self.used_bytes: i64 = 0
         self.full_since: i64 = 0
@@ -254,7 +266,6 @@ class Core:
         self.evict_at: i64 = 0
         self.sent_loads: list[tuple[Session, int, int, int]] = []  # QoS 2 in flight, to be read at the start
         self.half: list[tuple[Backlog, int]] = []  # queues whose cursor stands inside a stored id, at the start
-        # time and chance
         self.wake_at: i64 = 0  # something is due earlier than the last tick said; 0 = not
         self.told: i64 = 0  # gateway ms at which the driver will look again, 0 = it has not been told
         self.timers: list[tuple[int, int, int]] = []  # (gateway ms, kind, sid or segment id)

@@ -5,7 +5,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core import calls, drain, kept, paths, retention, retry, wills
+from gateway.core import calls, delayed, drain, kept, paths, retention, retry, wills
 from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request
 from gateway.core.births import prune
@@ -60,6 +60,8 @@ def tick(core: Core, now: i64) -> i64:
         due = min(due, core.stall_at)
     if core.apps.paced:
         due = drain.run(core, due, now)
+    if core.delayed.order:
+        due = delayed.run(core, due, now)
     flush = core.flush
     return due if flush is None else paths.tick(core, flush, due, now)
 
@@ -184,8 +186,9 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
     acks = [a for a in commit.acks if not a.done]
     commit.acks = []
     refused: set[int] = set()
+    stay = [m for m in commit.messages if m.promised and m.missing]
     for m in commit.messages:
-        if not m.missing:
+        if not m.missing or m.promised:
             continue
         refused.add(m.seq)
         m.answers = False  # it is refused below, not done
@@ -194,14 +197,15 @@ def abandon(core: Core, commit: Commit, now: i64) -> None:
             if b is not None:
                 drop_entry(core, b, m, DISK, now)
     staged = [s for s in core.by_sid.values() if s.staged and unstage(core, s, refused, now)]
-    commit.messages = []
-    commit.bytes = 0
+    commit.messages = stay
+    commit.bytes = sum([m.size + 32 for m in stay])
     commit.waits_since = 0
     for s in core.by_sid.values():
         forget_incoming(core, s, commit.number)
     for a in acks:
         refuse(core, a, now)
     forget_repeats(core)
+    delayed.give_back(core, commit)
     for s in staged:
         pump(core, s, now)
         pump_groups(core, s, now)

@@ -57,6 +57,7 @@ def publish_will(core: Core, client_id: str, w: Will, s: Session | None, now: i6
     """Publication and removal of the pending will are one transaction."""
     deadline: i64 = now + w.expiry * 1000 if w.expiry >= 0 else 0
     m = Message(w.topic, w.payload, w.qos, w.retain, w.props, deadline)
+    m.promised = True
     route = route_of(core, w.topic.decode())
     if w.retain:
         retain(core, route, m)
@@ -75,5 +76,7 @@ def ingest_will(core: Core, route: Route, source: Source, m: Message, s: Session
         m.payload = stamp_death(source.topic, m.payload, now + core.nodes.utc_offset_ms)
     late = arrive(core, None, source, m.payload, m.qos, now)
     if route.durable:
-        deliver_kept(core, route, enclosed(core, m, late, now), s, False, now)
+        kept = enclosed(core, m, late, now)
+        kept.promised = True
+        deliver_kept(core, route, kept, s, False, now)
     deliver_rest(core, route, m, s, now)

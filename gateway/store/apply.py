@@ -17,7 +17,8 @@ Parameters = tuple[int | bytes | str | None, ...]
 
 _COLUMNS: Final = (
     "segment_id, segment_last, targets_crc, records_crc, targets, records, dead, gone, sessions, cursors,"
-    " unsubscribed, subscriptions, unretained, retained, unwilled, wills, unbridged, bridge, counters, meta, packed"
+    " unsubscribed, subscriptions, unretained, retained, unwilled, wills, unbridged, bridge, undelayed,"
+    " delayed, counters, meta, packed"
 )
 
 
@@ -49,6 +50,8 @@ _STEPS: Final = (
     f"INSERT OR REPLACE INTO will (client_id, crc, data) SELECT {_fields('03')}, {_BLOB} FROM json_each(NEW.wills)",
     "DELETE FROM bridge WHERE key IN (SELECT value FROM json_each(NEW.unbridged))",
     f"INSERT OR REPLACE INTO bridge (key, crc, data) SELECT {_fields('03')}, {_BLOB} FROM json_each(NEW.bridge)",
+    "DELETE FROM delayed WHERE id IN (SELECT value FROM json_each(NEW.undelayed))",
+    f"INSERT OR REPLACE INTO delayed (id, crc, data) SELECT {_fields('03')}, {_BLOB} FROM json_each(NEW.delayed)",
     f"INSERT OR REPLACE INTO counter (sid, name, value) SELECT {_fields('012')} FROM json_each(NEW.counters)",
     f"INSERT OR REPLACE INTO meta (key, value) SELECT {_fields('01')} FROM json_each(NEW.meta)",
 )
@@ -70,6 +73,7 @@ def parameters(batch: Batch) -> Parameters:
     retained, used = _pack(batch.retained, packed, used)
     wills, used = _pack(batch.wills, packed, used)
     bridge, used = _pack(batch.bridge, packed, used)
+    delayed, used = _pack(batch.delayed, packed, used)
     return (
         batch.segment_id,
         batch.segment_last,
@@ -89,6 +93,8 @@ def parameters(batch: Batch) -> Parameters:
         _rows(wills),
         _rows([key for key, data in batch.bridge.items() if data is None]),
         _rows(bridge),
+        _rows([id for id, data in batch.delayed.items() if data is None]),
+        _rows(delayed),
         _rows(batch.counters),
         _rows(list(batch.meta.items())),
         b"".join(packed),
@@ -96,7 +102,7 @@ def parameters(batch: Batch) -> Parameters:
 
 
 def _pack(
-    blobs: Mapping[int, bytes] | Mapping[str, bytes | None], packed: list[bytes], used: int
+    blobs: Mapping[int, bytes | None] | Mapping[str, bytes | None], packed: list[bytes], used: int
 ) -> tuple[list[tuple[int | str, int, int, int]], int]:
     rows: list[tuple[int | str, int, int, int]] = []
     for key, blob in blobs.items():

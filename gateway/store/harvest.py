@@ -33,6 +33,7 @@ TABLES: Final = (
     Table("counter", "sid, name, value", "iti", "sid, name", "it"),
     Table("will", "client_id, crc, data", "tib", "client_id", "t"),
     Table("bridge", "key, crc, data", "tib", "key", "t"),
+    Table("delayed", "id, crc, data", "iib", "id", "i"),
     Table("retained", "topic, crc, data", "tib", "topic", "t"),
     Table("segment", "id, last, targets_crc, records_crc, targets", "iiiib", "id", "i"),
 )

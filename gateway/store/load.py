@@ -37,6 +37,11 @@ def load(connection: sqlite3.Connection) -> Snapshot:
         snapshot.retained = _blobs(connection, "retained", "topic", "retained message", snapshot.damage)
         snapshot.wills = _blobs(connection, "will", "client_id", "will", snapshot.damage)
         snapshot.bridge = _blobs(connection, "bridge", "key", "Sparkplug record", snapshot.damage)
+        for id, crc, data in connection.execute("SELECT id, crc, data FROM delayed ORDER BY id"):
+            if _intact(crc, data):
+                snapshot.delayed.append((id, data))
+            else:
+                snapshot.damage.append(f"delayed message {id} was damaged and is lost")
         rows = connection.execute("SELECT id, last, targets_crc, targets FROM segment ORDER BY id")
         segments = SegmentRows()
         snapshot.segments = segments

@@ -36,6 +36,8 @@ EMQX = {
     "mqtt.mqueue_default_priority",
     "mqtt.max_waiting_bytes",
     "mqtt.max_subscriptions",
+    "delayed.max_messages",
+    "delayed.max_bytes",
     "mqtt.retry_interval",
     "mqtt.await_rel_timeout",
 }

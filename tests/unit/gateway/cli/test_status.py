@@ -15,6 +15,7 @@ def test_what_waits_and_what_was_dropped_is_shown(forebay: Forebay, tmp_path: Pa
         with Wire.connect(broker.port, "pub") as wire:
             for _ in range(3):
                 wire.publish_done("t/a", b"kept", qos=1)
+            wire.publish_done("$delayed/600/t/a", b"late", qos=1)
             wire.publish("t/a", b"dropped")
             wire.ping()
             code, out, err = forebay("status", "--data-dir", str(tmp_path / "data"), "--json")
@@ -24,11 +25,15 @@ def test_what_waits_and_what_was_dropped_is_shown(forebay: Forebay, tmp_path: Pa
             assert answer["sessions"] == {"total": 2, "connected": 1, "persistent": 1}
             assert answer["queue"]["messages"] == 3
             assert sum(answer["drops"].values()) == 1
+            assert answer["delayed"]["messages"] == 1
             assert answer["store"]["error"] is None
             assert answer["store"]["commits"] > 0
             shown = forebay("status", "--data-dir", str(tmp_path / "data")).out
         assert f"127.0.0.1:{broker.port}" in shown
         assert "3 messages" in shown
+        late = next(line for line in shown.splitlines() if line.startswith("delayed"))
+        assert "1 messages, " in late
+        assert late.rstrip().endswith((" in 10 min", " in 9 min"))
 
 
 def test_no_broker_is_3(forebay: Forebay, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ DOCUMENTED = [
     ("limiter.bytes_burst", "1MB", []),
     ("banned.clean_when_banned", "false", []),
     ("delayed.enable", "true", []),
-    ("delayed.max_delayed_messages", "0", []),
+    ("delayed.max_delayed_messages", "0", ["delayed.max_messages"]),
     ("durable_sessions.enable", "false", []),
     ("durable_sessions.batch_size", "100", []),
     ("durable_sessions.checkpoint_interval", "15s", []),
@@ -119,6 +119,8 @@ def test_every_row_is_documented_or_a_group_and_every_target_a_setting() -> None
         ("mqtt.retry_interval", "infinity", "mqtt.retry_interval", 0),
         ("mqtt.retry_interval", "30s", "mqtt.retry_interval", 30_000),
         ("mqtt.await_rel_timeout", "300s", "mqtt.await_rel_timeout", 300_000),
+        ("delayed.max_delayed_messages", "0", "delayed.max_messages", 0),
+        ("delayed.max_delayed_messages", "12435", "delayed.max_messages", 12_435),
     ],
 )
 def test_values_keep_their_meaning(key: str, text: str, ours: str, value: object) -> None:

@@ -33,6 +33,7 @@ def batch_of(rows: int) -> Batch:
     batch.retained = {f"t/{n}": None if n % 2 else b"x" * n for n in range(1, rows + 1)}
     batch.wills = {f"client-{n}": b"" if n % 2 else None for n in range(1, rows + 1)}
     batch.bridge = {f"birth {n} t": None if n % 3 else b"b" * n for n in range(1, rows + 1)}
+    batch.delayed = {n: None if n % 2 else b"d" * n for n in range(1, rows + 1)}
     batch.counters = [(n, "matched", n) for n in range(1, rows + 1)]
     batch.meta = {f"key-{n}": n for n in range(1, rows + 1)}
     return batch
@@ -71,7 +72,7 @@ def test_a_statement_that_fails_half_way_leaves_nothing(connection: sqlite3.Conn
     with pytest.raises(sqlite3.IntegrityError):
         connection.execute(apply.APPLY, apply.parameters(batch_of(5)))
     assert not connection.in_transaction
-    for table in ("segment", "session", "cursor", "subscription", "retained", "will", "bridge", "counter"):
+    for table in ("segment", "session", "cursor", "subscription", "retained", "will", "bridge", "delayed", "counter"):
         assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 
@@ -86,6 +87,7 @@ def test_blobs_are_cut_out_of_the_packed_one_exactly(connection: sqlite3.Connect
     batch.retained = {"a": b"12", "b": None, "c": b"345"}
     batch.wills = {"w": b"6"}
     batch.bridge = {"birth 3 t": b"78", "birth 1 t": None}
+    batch.delayed = {2: b"9", 3: None}
     connection.execute(apply.APPLY, apply.parameters(batch))
     assert connection.execute("SELECT state FROM cursor ORDER BY sid").fetchall() == [
         (b"",), (b"\x00",), (b"\xff" * 3,), (b"",),
@@ -93,3 +95,4 @@ def test_blobs_are_cut_out_of_the_packed_one_exactly(connection: sqlite3.Connect
     assert connection.execute("SELECT data FROM retained ORDER BY topic").fetchall() == [(b"12",), (b"345",)]
     assert connection.execute("SELECT data FROM will").fetchall() == [(b"6",)]
     assert connection.execute("SELECT key, data FROM bridge").fetchall() == [("birth 3 t", b"78")]
+    assert connection.execute("SELECT id, data FROM delayed").fetchall() == [(2, b"9")]

@@ -17,6 +17,7 @@ def test_a_blob_that_fails_its_checksum_is_left_out_and_named(opened: Open, path
     batch.retained = {"a": b"1", "plant/7": b"r" * 200}
     batch.wills = {"press-4": b"w", "press-5": b""}
     batch.bridge = {"birth 1 t": b"b", "birth 2 t": b"c"}
+    batch.delayed = {4: b"d", 5: b"e"}
     assert one.commit(batch) is None
     batch = Batch(2)
     batch.segment_id, batch.segment_last = 60, 60
@@ -27,6 +28,7 @@ def test_a_blob_that_fails_its_checksum_is_left_out_and_named(opened: Open, path
     connection.execute("UPDATE retained SET data = zeroblob(200) WHERE topic = 'plant/7'")
     connection.execute("UPDATE will SET data = 'text' WHERE client_id = 'press-4'")
     connection.execute("UPDATE bridge SET crc = 5 WHERE key = 'birth 1 t'")
+    connection.execute("UPDATE delayed SET crc = 5 WHERE id = 4")
     connection.execute("UPDATE segment SET targets = zeroblob(80) WHERE id = 50")
     connection.commit()
     connection.close()
@@ -35,11 +37,13 @@ def test_a_blob_that_fails_its_checksum_is_left_out_and_named(opened: Open, path
     assert snapshot.retained == [("a", b"1")]
     assert snapshot.wills == [("press-5", b"")]
     assert snapshot.bridge == [("birth 2 t", b"c")]
+    assert snapshot.delayed == [(5, b"e")]
     assert snapshot.segments == [(60, 60, b"")]
     assert snapshot.damage == [
         "the queue position of session 5 was damaged and is lost",
         "the retained message of 'plant/7' was damaged and is lost",
         "the will of 'press-4' was damaged and is lost",
         "the Sparkplug record of 'birth 1 t' was damaged and is lost",
+        "delayed message 4 was damaged and is lost",
         "messages 50 to 59 were damaged and are lost",
     ]

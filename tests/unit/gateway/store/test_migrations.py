@@ -29,6 +29,7 @@ def test_a_new_database_has_every_table_and_its_version(opened: Open, path: Path
     db = Database(sqlite3.connect(path))
     assert set(db.table_names()) == {
         "meta", "segment", "session", "cursor", "subscription", "retained", "will", "counter", "bridge",
+        "delayed",
     }  # fmt: skip
     columns = [column.name for column in db.table("segment").columns]
     assert columns.index("targets") < columns.index("records")

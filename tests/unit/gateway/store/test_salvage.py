@@ -33,6 +33,7 @@ def filled(opened: Open) -> Snapshot:
             batch.retained = {f"plant/line-{n:04}/state": n.to_bytes(4, "big") * 60 for n in range(400)}
             batch.wills = {f"client-{sid:04}": b"gone" * 40 for sid in range(1, SESSIONS + 1)}
             batch.bridge = {f"birth {n} plant": b"born" * 40 for n in range(SESSIONS)}
+            batch.delayed = dict.fromkeys(range(1, SESSIONS + 1), b"late" * 40)
             batch.counters = [(sid, "matched", sid) for sid in range(SESSIONS)]
         assert one.commit(batch) is None
     one.close()
@@ -52,7 +53,7 @@ def total(snapshot: Snapshot) -> int:
         len(rows)
         for rows in (
             snapshot.sessions, snapshot.cursors, snapshot.subscriptions, snapshot.retained, snapshot.wills,
-            snapshot.bridge, snapshot.counters, snapshot.segments,
+            snapshot.bridge, snapshot.delayed, snapshot.counters, snapshot.segments,
         )
     )  # fmt: skip
 
@@ -64,6 +65,7 @@ def assert_nothing_invented(before: Snapshot, after: Snapshot) -> None:
     assert set(after.retained) <= set(before.retained)
     assert set(after.wills) <= set(before.wills)
     assert set(after.bridge) <= set(before.bridge)
+    assert set(after.delayed) <= set(before.delayed)
     assert set(after.counters) <= set(before.counters)
     assert set(after.segments) <= set(before.segments)
 

@@ -28,6 +28,7 @@ def full_batch(number: int = 1) -> Batch:
     batch.retained = {"plant/1": b"\x00" * 300, "plant/2": b"x"}
     batch.wills = {"press-4": os.urandom(5000)}
     batch.bridge = {"birth 4 spBv1.0/g/NBIRTH/e": os.urandom(900), "node g/e": b""}
+    batch.delayed = {1: os.urandom(70), 2**40: b""}
     batch.counters = [(0, "dropped.disk", 3), (1, "matched", 2**40)]
     batch.meta = {"clock.boot_id": "abc", "clock.offset_ms": -5, "next": 2**62}
     return batch
@@ -45,6 +46,7 @@ def test_every_table_comes_back(opened: Open) -> None:
     assert dict(snapshot.retained) == batch.retained
     assert dict(snapshot.wills) == batch.wills
     assert dict(snapshot.bridge) == batch.bridge
+    assert dict(snapshot.delayed) == batch.delayed
     assert snapshot.counters == batch.counters
     assert batch.meta.items() <= snapshot.meta.items()
     assert snapshot.segments == [(10, 12, batch.targets)]
@@ -64,6 +66,7 @@ def test_a_batch_deletes_before_it_inserts(opened: Open) -> None:
     batch.retained = {"plant/1": None, "plant/2": b"y"}
     batch.wills = {"press-4": None, "press-5": b"w"}
     batch.bridge = {"birth 4 spBv1.0/g/NBIRTH/e": None, "node g/e": b"n"}
+    batch.delayed = {1: None, 2: b"z"}
     batch.counters = [(1, "matched", 1)]
     batch.meta = {"next": 7}
     assert one.commit(batch) is None
@@ -76,6 +79,7 @@ def test_a_batch_deletes_before_it_inserts(opened: Open) -> None:
     assert snapshot.retained == [("plant/2", b"y")]
     assert snapshot.wills == [("press-5", b"w")]
     assert snapshot.bridge == [("node g/e", b"n")]
+    assert snapshot.delayed == [(2, b"z"), (2**40, b"")]
     assert snapshot.counters == [(0, "dropped.disk", 3), (1, "matched", 1)]
     assert snapshot.meta["next"] == 7
 
