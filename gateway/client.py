@@ -6,20 +6,19 @@ taken for sending is sent until the broker has it.
 """
 
 import asyncio
-import random
 import ssl
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, final
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, stop_never
-
-from gateway.link.connection import Session
 from gateway.link.deliveries import Delivery as Delivery
 from gateway.link.deliveries import Incoming
-from gateway.link.sending import Outbox as Outbox
+from gateway.link.keeping import Outbox as Outbox
+from gateway.link.retrying import for_a_time, until_closed
 from gateway.link.sending import Sending
-from gateway.link.terms import ENDED_FOR_GOOD, PERMANENT, Peer, named, peer_of, reason_of, unwanted
+from gateway.link.session import Session
+from gateway.link.subscribing import Subscriptions
+from gateway.link.terms import ENDED_FOR_GOOD, PERMANENT, Peer, named, peer_of, reason_of
 from gateway.link.terms import LostError as LostError
 from gateway.link.terms import RefusedError as RefusedError
 from gateway.link.terms import Subscription as Subscription
@@ -31,8 +30,6 @@ from gateway.mqtt.packets import Properties as Properties
 _ANSWER_TIMEOUT_S: Final = 20.0
 _LEAVE_S: Final = 1.0
 _STEADY_S: Final = 10.0  # a connection that lasted so long was a good one
-_PAUSE_MIN_S: Final = 0.1
-_PAUSE_MAX_S: Final = 30.0
 _UNLIMITED: Final = 65535
 
 
@@ -91,8 +88,6 @@ class Client:
         self._reason, self._text = 0, ""
         self._is_up = False  # CONNACK said yes, and it is not over
         self._is_told = False  # its end
-        self._wanted: dict[str, Subscription] = {}
-        self._made: set[str] = set()  # of these, what this session has
         self._incoming = Incoming(version, receive_maximum or _UNLIMITED, deliver)
         properties: dict[str, Any] = {}
         if expiry_s:
@@ -111,6 +106,7 @@ class Client:
         self._session.on_pong = self._changed.set
         if username is not None:
             self._session.set_auth_credentials(username, password)
+        self._subscriptions = Subscriptions(self._session, self.where)
         self._sending = self._session.sending = Sending(version, self._session.ids, max_inflight, outbox)
 
     # Connections
@@ -136,7 +132,7 @@ class Client:
                     connecting.result()
                 self._judge(await answer)
                 await connecting
-            await self._restore()
+            await self._subscriptions.restore(self.peer)
             if self.lost.is_set():
                 raise self._loss()
         except BaseException as error:
@@ -171,7 +167,7 @@ class Client:
             self.connections += 1
             self._is_up = True
             if not connack.session_present:
-                self._made.clear()
+                self._subscriptions.forget()
             if self._expiry_s and self.version == V5:
                 self._session._clean_session = False
             self._incoming.connected(self._session.wire, connack.session_present)
@@ -205,11 +201,7 @@ class Client:
 
     async def reopen(self, retry_s: float) -> None:
         """Connect again, with growing pauses, for at most ``retry_s``. Raises LostError or RefusedError."""
-        async for attempt in AsyncRetrying(
-            wait=_pause, stop=stop_after_delay(retry_s), retry=retry_if_exception_type(LostError), reraise=True
-        ):
-            with attempt:
-                await self.open()
+        await for_a_time(self.open, retry_s)
 
     async def run(self) -> None:
         """Connect and stay connected until ``close``, with pauses of 100 ms to 30 s that grow while it fails.
@@ -217,12 +209,7 @@ class Client:
         Raises RefusedError where trying again does not help; that another client took the session over is such a
         refusal, since two that take it from each other for ever would be worse.
         """
-        while not self._closing.is_set():
-            async for attempt in AsyncRetrying(
-                wait=_pause, stop=stop_never, retry=retry_if_exception_type(LostError), sleep=self._sleep, reraise=True
-            ):
-                with attempt:
-                    await self._stay()
+        await until_closed(self._stay, self._closing)
 
     async def _stay(self) -> None:
         """One connection. Raises LostError when it was a short one, RefusedError."""
@@ -245,13 +232,6 @@ class Client:
         if self._reason in ENDED_FOR_GOOD:
             return RefusedError(self.lost_reason(), self._reason)
         return LostError(self.lost_reason())
-
-    async def _sleep(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._closing.wait()
-        except TimeoutError:
-            pass
 
     def lost_reason(self) -> str:
         """Why the connection ended, for people."""
@@ -291,55 +271,11 @@ class Client:
         Without a connection it is done at the next one, and the list is empty. Raises RefusedError, which names the
         filter, and LostError when the connection breaks meanwhile; then too it is done at the next one.
         """
-        asked = list(subscriptions)
-        for one in asked:
-            self._wanted[one.filter] = one
-            self._made.discard(one.filter)
-        return await self._ask(asked) if self._session.is_open else []
-
-    async def _restore(self) -> None:
-        missing = [one for name, one in self._wanted.items() if name not in self._made]
-        if missing:
-            await self._ask(missing)
-
-    async def _ask(self, subscriptions: list[Subscription]) -> list[int]:
-        """One SUBSCRIBE for each identifier. Raises LostError or RefusedError."""
-        codes: dict[str, int] = {}
-        groups: dict[int, list[Subscription]] = {}
-        for one in subscriptions:
-            codes[one.filter] = unwanted(one, self.peer)
-            if not codes[one.filter]:
-                groups.setdefault(one.identifier, []).append(one)
-        answers = [(group, self._session.ask(group)) for group in groups.values()]
-        for group, answer in answers:
-            for one, code in zip(group, await self._answered(answer, "SUBSCRIBE"), strict=True):
-                codes[one.filter] = code
-        for one in subscriptions:
-            if codes[one.filter] < 0x80:
-                self._made.add(one.filter)
-            else:
-                self._wanted.pop(one.filter, None)
-        for name, code in codes.items():
-            if code >= 0x80:
-                raise RefusedError(f"{self.where}: subscription to {name} refused ({named(code)})", code)
-        return [codes[one.filter] for one in subscriptions]
+        return await self._subscriptions.add(list(subscriptions), self.peer)
 
     async def unsubscribe(self, filters: Sequence[str]) -> None:
         """No more of these. Raises LostError."""
-        for name in filters:
-            self._wanted.pop(name, None)
-            self._made.discard(name)
-        if self._session.is_open:
-            await self._answered(self._session.forget(filters), "UNSUBSCRIBE")
-
-    async def _answered(self, answer: "asyncio.Future[Sequence[int]]", what: str) -> Sequence[int]:
-        await asyncio.wait({answer}, timeout=_ANSWER_TIMEOUT_S)
-        if not answer.done():
-            self._session.note(0, f"no answer to {what}")
-            self._session.abort()
-        if not answer.done() or answer.cancelled():
-            raise LostError(f"{self.where}: no answer to {what}")
-        return answer.result()
+        await self._subscriptions.remove(filters)
 
     # State
 
@@ -371,11 +307,11 @@ class Client:
         """The broker has read all that was sent, QoS 0 too: it answers a ping after that. Raises LostError."""
         if not self._session.is_open:
             raise LostError(self.lost_reason())
-        wanted = self._session.ping()
-        while self._session.answers < wanted and not self.lost.is_set():
+        wire, wanted = self._session.wire, self._session.ping()
+        while self._session.wire is wire and self._session.answers < wanted:
             self._changed.clear()
             await self._changed.wait()
-        if self.lost.is_set():
+        if self._session.wire is not wire:
             raise LostError(self.lost_reason())
 
     async def close(self, *, end_session: bool = False, with_will: bool = False) -> None:
@@ -414,9 +350,3 @@ class Client:
         while self._incoming.unreleased:
             await self.passed()
             await asyncio.sleep(0.005)
-
-
-def _pause(state: RetryCallState) -> float:
-    """Before the next attempt, in seconds: doubled each time, not the same for all that lost the same broker."""
-    pause: float = min(_PAUSE_MAX_S, _PAUSE_MIN_S * 2 ** min(state.attempt_number - 1, 16))
-    return min(_PAUSE_MAX_S, max(_PAUSE_MIN_S, pause * random.uniform(0.75, 1.25)))

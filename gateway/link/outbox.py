@@ -6,7 +6,7 @@ from typing import final
 
 import sqlite_utils
 
-from gateway.link.sending import Change
+from gateway.link.keeping import Change
 
 
 class OutboxError(Exception):

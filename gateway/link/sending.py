@@ -1,12 +1,10 @@
 """What goes out: a window that waits, results, what a lost connection left open, a store that outlives us."""
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple, Protocol, final
+from typing import Final, Protocol, final
 
+from gateway.link.keeping import Change, Keeping, Message, Outbox
 from gateway.link.terms import LostError, Peer, RefusedError, named
 from gateway.mqtt import packets, reasons
 from gateway.mqtt.encode import encode_ack, encode_publish
@@ -16,29 +14,6 @@ from gateway.mqtt.properties import encode_properties
 _DUP: Final = 0x08
 _TOPIC_MAX: Final = 65535  # bytes
 _NOT_IN_A_TOPIC: Final = frozenset("+#\0")
-
-_log = logging.getLogger("forebay.client")
-
-
-class Change(NamedTuple):
-    """One step of one packet id: ``frame`` a PUBLISH to keep; None with ``released`` its PUBREL is due; else gone."""
-
-    packet_id: int
-    frame: bytes | None
-    released: bool = False
-
-
-class Outbox(Protocol):
-    """A store of what is sent and not acknowledged, for a client that must not forget it when it ends."""
-
-    def load(self) -> list[tuple[int, bytes, bool]]:
-        """(packet id, PUBLISH, PUBREL is due), in the order in which they were sent first."""
-
-    def apply(self, changes: Sequence[Change]) -> None:
-        """All of them, on disk when this returns. Called from a thread of its own, one call at a time."""
-
-    def close(self) -> None:
-        """No more calls follow."""
 
 
 class Ids(Protocol):
@@ -56,29 +31,6 @@ class Wire(Protocol):
 
 
 @final
-class _Message:
-    """One PUBLISH of QoS 1 or 2 until the broker has it."""
-
-    __slots__ = ("done", "frame", "packet_id", "pending", "released", "tried")
-
-    def __init__(self, packet_id: int, frame: bytes) -> None:
-        self.packet_id, self.frame = packet_id, frame  # DUP is not set
-        self.done: asyncio.Future[int] | None = None
-        self.pending = 0  # changes that are not on disk yet; until then it does not go on
-        self.released = False  # PUBREC came, PUBREL is due
-        self.tried = False  # it was sent in this session
-
-    def finish(self, code: int) -> None:
-        if self.done is not None and not self.done.done():
-            self.done.set_result(code)
-
-    def fail(self, text: str) -> None:
-        if self.done is not None and not self.done.done():
-            self.done.set_exception(LostError(text))
-            self.done.exception()  # nobody has to look
-
-
-@final
 class Sending:
     """The sending half of a session, over as many connections as it lives.
 
@@ -89,26 +41,21 @@ class Sending:
     def __init__(self, version: int, ids: Ids, limit: int, outbox: Outbox | None) -> None:
         self.sent = 0  # messages, QoS 0 too
         self.again = 0  # of QoS 1 and 2 that were sent once more
-        self._version, self._ids, self._limit, self._outbox = version, ids, limit, outbox
+        self._version, self._ids, self._limit = version, ids, limit
         self._room = limit  # messages that may be under way now
         self._peer: Peer | None = None
         self._wire: Wire | None = None
         self._blocked = False  # the connection's buffer is full
         self._is_closed = False
-        self._messages: dict[int, _Message] = {}  # by packet id, in the order in which they were sent first
-        self._unsent: deque[_Message] = deque()  # of these, what this connection has not seen yet
+        self._messages: dict[int, Message] = {}  # by packet id, in the order in which they were sent first
+        self._unsent: deque[Message] = deque()  # of these, what this connection has not seen yet
         self._in_flight = 0  # of the peer's Receive Maximum, on this connection
         self._waiters: deque[asyncio.Event] = deque()
-        self._changes: list[Change] = []
-        self._kept: list[_Message] = []  # goes on when the changes are on disk
-        self._committing: asyncio.Task[None] | None = None
-        self._thread: ThreadPoolExecutor | None = None
-        if outbox is not None:
-            self._thread = ThreadPoolExecutor(1, "outbox")
-            for packet_id, frame, released in self._thread.submit(outbox.load).result():
-                ids.use(packet_id)
-                message = self._messages[packet_id] = _Message(packet_id, frame)
-                message.released, message.tried = released, True
+        self._keeping = None if outbox is None else Keeping(outbox, self._on_disk, self._unkept)
+        if self._keeping is not None:
+            for message in self._keeping.load():
+                ids.use(message.packet_id)
+                self._messages[message.packet_id] = message
 
     @property
     def under_way(self) -> int:
@@ -148,7 +95,7 @@ class Sending:
             self._wire.put(frame)
             done.set_result(0)
         else:
-            message = _Message(packet_id, frame)
+            message = Message(packet_id, frame)
             message.done = done
             self._start(message)
         self._wake()
@@ -200,13 +147,13 @@ class Sending:
         if self._waiters:
             self._waiters[0].set()
 
-    def _start(self, message: _Message) -> None:
+    def _start(self, message: Message) -> None:
         self._messages[message.packet_id] = message
-        if self._outbox is None:
+        if self._keeping is None:
             self._go_on(message)
             self._pump()
         else:
-            self._keep(message, Change(message.packet_id, message.frame))
+            self._keeping.keep(message, Change(message.packet_id, message.frame))
 
     # For the connection
 
@@ -227,8 +174,8 @@ class Sending:
                 message.tried = False
                 if message.released:
                     message.released = False
-                    if self._outbox is not None:
-                        self._keep(message, Change(message.packet_id, message.frame))
+                    if self._keeping is not None:
+                        self._keeping.keep(message, Change(message.packet_id, message.frame))
             if message.released:
                 self._in_flight += 1  # some peers count it
             if message.pending == 0:
@@ -284,10 +231,10 @@ class Sending:
                 self._wire.put(encode_ack(packets.PUBREL, packet_id, code, self._version))
         elif not message.released:
             message.released = True
-            if self._outbox is None:
+            if self._keeping is None:
                 self._go_on(message)
             else:
-                self._keep(message, Change(packet_id, None, True))
+                self._keeping.keep(message, Change(packet_id, None, True))
         elif message.pending == 0:
             self._go_on(message)
 
@@ -295,7 +242,7 @@ class Sending:
         """The end of QoS 2. A peer that no longer knows the packet id has forgotten it because it had it."""
         self.on_puback(packet_id, 0 if code == reasons.PACKET_IDENTIFIER_NOT_FOUND else code)
 
-    def _go_on(self, message: _Message) -> None:
+    def _go_on(self, message: Message) -> None:
         """Its next packet, in this connection."""
         if self._wire is None:
             return
@@ -304,51 +251,29 @@ class Sending:
         else:
             self._unsent.append(message)
 
-    def _finish(self, message: _Message, code: int) -> None:
+    def _finish(self, message: Message, code: int) -> None:
         del self._messages[message.packet_id]
         self._ids.free_id(message.packet_id)
-        if self._outbox is not None:
-            self._changes.append(Change(message.packet_id, None))  # rides with the next: losing it costs a repetition
+        if self._keeping is not None:
+            self._keeping.forget(message.packet_id)
         message.finish(code)
 
     # The store
 
-    def _keep(self, message: _Message, change: Change) -> None:
-        message.pending += 1
-        self._changes.append(change)
-        self._kept.append(message)
-        if self._committing is None:
-            self._committing = asyncio.get_running_loop().create_task(self._commit())
+    def _on_disk(self, messages: list[Message]) -> None:
+        """They may go on."""
+        for message in messages:
+            if self._messages.get(message.packet_id) is message:
+                self._go_on(message)
+        self._pump()
 
-    async def _commit(self) -> None:
-        """Write all that gathered while the last was written, as one."""
-        assert self._outbox is not None
-        loop = asyncio.get_running_loop()
-        while self._kept:
-            changes, self._changes = self._changes, []
-            kept, self._kept = self._kept, []
-            try:
-                await loop.run_in_executor(self._thread, self._outbox.apply, changes)
-            except Exception as error:
-                _log.exception("the outgoing store cannot be written")
-                self._give_up(kept, error)
-                continue
-            for message in kept:
-                message.pending -= 1
-                if message.pending == 0 and self._messages.get(message.packet_id) is message:
-                    self._go_on(message)
-            self._pump()
-        self._committing = None
-
-    def _give_up(self, kept: list[_Message], error: Exception) -> None:
+    def _unkept(self, messages: list[Message], why: str) -> None:
         """What could not be stored is not sent; a PUBREL that could not comes with the next connection."""
-        for message in kept:
-            message.pending -= 1
-            if message.released or self._messages.get(message.packet_id) is not message:
-                continue
-            del self._messages[message.packet_id]
-            self._ids.free_id(message.packet_id)
-            message.fail(f"the outgoing store cannot be written: {error}")
+        for message in messages:
+            if not message.released and self._messages.get(message.packet_id) is message:
+                del self._messages[message.packet_id]
+                self._ids.free_id(message.packet_id)
+                message.fail(why)
         self._wake()
 
     async def close(self) -> None:
@@ -356,26 +281,14 @@ class Sending:
         self._is_closed = True
         for place in self._waiters:
             place.set()
-        if self._committing is not None:
-            await self._committing
         for message in self._messages.values():
             message.fail("the client was closed before the broker had the message")
-        if self._outbox is None:
-            for packet_id in self._messages:
-                self._ids.free_id(packet_id)
-            self._messages.clear()
-        elif self._thread is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._end_store, self._outbox)
-            self._thread.shutdown()
-            self._thread = None
-
-    def _end_store(self, outbox: Outbox) -> None:
-        try:
-            if self._changes:
-                outbox.apply(self._changes)
-        except Exception:
-            _log.exception("the outgoing store cannot be written")
-        outbox.close()
+        if self._keeping is not None:
+            await self._keeping.close()
+            return
+        for packet_id in self._messages:
+            self._ids.free_id(packet_id)
+        self._messages.clear()
 
 
 def _publish(version: int, topic: bytes, payload: bytes, qos: int, retain: bool, packet_id: int, props: bytes) -> bytes:

@@ -12,8 +12,8 @@ from gateway.client import Client
 from tests.harness import Broker
 from tests.unit.gateway.cli.test_collect import WAIT_S, payloads, started, until, until_somebody_listens
 
-COUNT = 3000
-KILLS = 4
+COUNT = 1500
+KILLS = 3
 BATCH = 50
 
 
@@ -46,7 +46,7 @@ async def test_a_killed_collector_loses_nothing(tmp_path: Path, name: str) -> No
             await until(lambda kill=kill: len(payloads(path)) >= COUNT * kill // (KILLS + 2))  # type: ignore[misc]
             await asyncio.sleep(chance.random() * 0.1)
             process.kill()
-            process.wait()
+            process.communicate()
             process = start()
         try:
             await publishing

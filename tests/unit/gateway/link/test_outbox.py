@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.link.keeping import Change
 from gateway.link.outbox import OutboxError, SqliteOutbox
-from gateway.link.sending import Change
 
 A, B = b"\x32\x07\x00\x01t\x00\x01\x00a", b"\x34\x07\x00\x01t\x00\x02\x00b"
 
