@@ -1,26 +1,42 @@
 """``forebay sessions``: who has what waiting."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from gateway.cli import watching
 from gateway.cli.control import ask
 from gateway.cli.options import ConfigOption, DataDirOption, settings_from
 from gateway.cli.status import JsonOption, size, span
+from gateway.cli.watching import WatchOption
 
 app = typer.Typer(help="Sessions and shared groups, and what waits for them.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_sessions(config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
+def list_sessions(
+    config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False, watch: WatchOption = 0
+) -> None:
     """List the sessions, the longest queue first."""
-    rows = ask(settings_from(config, data_dir).control_socket, {"cmd": "sessions"})
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
+    socket = settings_from(config, data_dir).control_socket
+    watching.show(lambda: ask(socket, {"cmd": "sessions"}), _table, as_json, watch)
+
+
+@app.command("watch")
+def watch_sessions(
+    every: Annotated[float, typer.Option("--every", min=0.1, metavar="SECONDS")] = 1,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The list of sessions, again and again until Ctrl-C."""
+    list_sessions(config, data_dir, as_json, every)
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("client id", overflow="fold")
     for heading in ("state", "queued", "bytes", "oldest", "in flight", "empty in", "dropped", "ends"):
@@ -37,7 +53,7 @@ def list_sessions(config: ConfigOption = None, data_dir: DataDirOption = None, a
             str(sum(row["drops"].values())),
             _end(row),
         )
-    Console(highlight=False, markup=False).print(table)
+    return table
 
 
 @app.command()

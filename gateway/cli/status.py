@@ -1,32 +1,34 @@
 """``forebay status``."""
 
-import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from gateway.cli.control import ask
 from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+from gateway.cli.watching import WatchOption, show
 from gateway.figures import size as size
 from gateway.figures import span as span
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the broker's answer as JSON.")]
 
 
-def status(config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
+def status(
+    config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False, watch: WatchOption = 0
+) -> None:
     """What the running broker holds: sessions, queues, store, drops by reason."""
-    answer = ask(settings_from(config, data_dir).control_socket, {"cmd": "status"})
-    if as_json:
-        typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
-        return
+    socket = settings_from(config, data_dir).control_socket
+    show(lambda: ask(socket, {"cmd": "status"}), _table, as_json, watch)
+
+
+def _table(answer: dict[str, Any]) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, text in _rows(answer):
         table.add_row(name, text)
-    Console(highlight=False, markup=False).print(table)
+    return table
 
 
 def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
