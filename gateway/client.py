@@ -70,14 +70,14 @@ class Client:
         on_lost: Callable[[str], object] | None = None,
         outbox: Outbox | None = None,
     ) -> None:
-        self.where = f"{host}:{port}"
-        self.client_id = client_id or f"forebay-{uuid.uuid4().hex[:16]}"
-        self.version = version
-        self.lost = asyncio.Event()  # the connection that was open is over
-        self.connected = asyncio.Event()  # one is open, and its subscriptions are made
-        self.session_present = False  # on this connection
-        self.peer = Peer()  # of this connection
-        self.connections = 0  # that were open, since the beginning
+        self.where: str = f"{host}:{port}"
+        self.client_id: str = client_id or f"forebay-{uuid.uuid4().hex[:16]}"
+        self.version: int = version
+        self.lost: asyncio.Event = asyncio.Event()  # the connection that was open is over
+        self.connected: asyncio.Event = asyncio.Event()  # one is open, and its subscriptions are made
+        self.session_present: bool = False  # on this connection
+        self.peer: Peer = Peer()  # of this connection
+        self.connections: int = 0  # that were open, since the beginning
         self._address, self._tls, self._keepalive_s = (host, port), tls, keepalive_s
         self._expiry_s, self._clean = expiry_s, clean
         self._on_connected, self._on_lost = on_connected, on_lost

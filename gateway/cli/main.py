@@ -21,6 +21,7 @@ from gateway.cli import (
     sparkplug,
     user,
 )
+from gateway.cli.consume import consume
 from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.doctor import doctor
 from gateway.cli.options import UsageError
@@ -46,6 +47,7 @@ app.command()(doctor)
 app.command()(pubsub.pub)
 app.command()(pubsub.sub)
 app.command()(collect.collect)
+app.command()(consume)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(queue.app, name="queue")
 app.add_typer(user.app, name="user")

@@ -42,11 +42,11 @@ class Delivery:
     __slots__ = ("_code", "_lane", "_properties", "_publish", "_state", "dup", "packet_id", "qos", "retain", "topic")
 
     def __init__(self, publish: Publish, topic: str, lane: "_Lane | None") -> None:
-        self.topic = topic
-        self.qos = publish.qos
-        self.retain = publish.retain
-        self.dup = publish.dup
-        self.packet_id = publish.packet_id
+        self.topic: str = topic
+        self.qos: int = publish.qos
+        self.retain: bool = publish.retain
+        self.dup: bool = publish.dup
+        self.packet_id: int = publish.packet_id
         self._publish = publish
         self._lane = lane
         self._state = _OPEN
@@ -130,7 +130,7 @@ class _Lane:
 
     def __init__(self, kind: int, wire: Answers, version: int, incoming: "Incoming") -> None:
         self.wire: Answers | None = wire
-        self.version = version
+        self.version: int = version
         self.waiting: deque[Delivery] = deque()
         self._kind = kind
         self._incoming = incoming
@@ -168,9 +168,9 @@ class Incoming:
 
     def __init__(self, version: int, receive_maximum: int, deliver: Callable[[Delivery], object] | None) -> None:
         self.deliver = deliver
-        self.slots = 0  # of the Receive Maximum that are taken on this connection
-        self.left = 0  # of these, those that nothing will be answered to
-        self.received = 0  # deliveries, since the beginning
+        self.slots: int = 0  # of the Receive Maximum that are taken on this connection
+        self.left: int = 0  # of these, those that nothing will be answered to
+        self.received: int = 0  # deliveries, since the beginning
         self._version = version
         self._slots_max = _EXCESS * receive_maximum if version == V5 else 0xFFFF
         self._topics: dict[bytes, str] = {}

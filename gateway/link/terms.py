@@ -95,6 +95,7 @@ class Peer(NamedTuple):
     shared: bool = True
     session_expiry_s: int = -1  # -1 = what was asked for
     client_id: str = ""  # that the broker made up
+    user_properties: tuple[tuple[str, str], ...] = ()
 
 
 def peer_of(connack: Connack, version: int) -> Peer:
@@ -114,6 +115,7 @@ def peer_of(connack: Connack, version: int) -> Peer:
         said.shared_subscription_available != 0,
         said.session_expiry_interval,
         said.assigned_client_identifier or "",
+        tuple(said.user_properties),
     )
 
 
