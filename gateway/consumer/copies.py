@@ -52,9 +52,9 @@ class Copies:
     """``through_broker`` says whether the broker of this connection has ``$delayed``."""
 
     def __init__(self, publish: Publish, journal: Path, clock_ms: Callable[[], int] = _boottime_ms) -> None:
-        self.through_broker = False
-        self.journaled = 0  # copies that wait in the journal
-        self.unread = 0  # that the broker has for nobody
+        self.through_broker: bool = False
+        self.journaled: int = 0  # copies that wait in the journal
+        self.unread: int = 0  # that the broker has for nobody
         self._publish = publish
         self._path = journal
         self._clock_ms = clock_ms

@@ -52,8 +52,8 @@ class _Route:
     __slots__ = ("handlings", "turn")
 
     def __init__(self, handlings: list[Handling]) -> None:
-        self.handlings = handlings
-        self.turn = 0
+        self.handlings: list[Handling] = handlings
+        self.turn: int = 0
 
     def next(self) -> Handling:
         if len(self.handlings) == 1:
@@ -69,11 +69,11 @@ class Dispatcher:
     def __init__(
         self, subscriptions: Sequence[Subscription], transport: Transport, journal: Path, count_name: str, version: int
     ) -> None:
-        self.copies = Copies(transport.publish, journal)
-        self.stopped = asyncio.Event()
+        self.copies: Copies = Copies(transport.publish, journal)
+        self.stopped: asyncio.Event = asyncio.Event()
         self.failure: Exception | None = None
-        self.connections = 0
-        self.unrouted = 0
+        self.connections: int = 0
+        self.unrouted: int = 0
         self._subscriptions = subscriptions
         self._transport = transport
         self._count_name, self._version = count_name, version

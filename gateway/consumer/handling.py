@@ -39,10 +39,10 @@ class Handling:
         self, registration: Registration, settler: Settler, stats: HandlerStats, count_name: str,
         failed: Callable[[HandlerError], None],
     ) -> None:  # fmt: skip
-        self.name = registration.name
-        self.stats = stats
-        self.settler = settler
-        self.running = 0
+        self.name: str = registration.name
+        self.stats: HandlerStats = stats
+        self.settler: Settler = settler
+        self.running: int = 0
         self._registration = registration
         self._count_name = count_name
         self._failed = failed

@@ -38,7 +38,7 @@ class Settler:
         self, registration: Registration, copies: Copies, stats: HandlerStats, count_name: str, version: int,
         left: Callable[[], None],
     ) -> None:  # fmt: skip
-        self.name = registration.name
+        self.name: str = registration.name
         self.tasks: set[asyncio.Task[None]] = set()
         self._declared = registration.declared
         self._retry_to = registration.source.retry_to

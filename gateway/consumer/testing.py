@@ -31,14 +31,14 @@ class MemoryDelivery:
     """One delivery of the broker in memory. ``answer`` is "ack", "left", or "" while it is neither."""
 
     def __init__(self, message: Outgoing, qos: int, identifiers: list[int], retain: bool, broker: "_Memory") -> None:
-        self.topic = message.topic
-        self.payload = message.payload
-        self.qos = qos
-        self.retain = retain
-        self.dup = False
-        self.answer = ""
-        self.properties = message.properties or Properties()
-        self.subscription_identifiers = identifiers
+        self.topic: str = message.topic
+        self.payload: bytes = message.payload
+        self.qos: int = qos
+        self.retain: bool = retain
+        self.dup: bool = False
+        self.answer: str = ""
+        self.properties: Properties = message.properties or Properties()
+        self.subscription_identifiers: list[int] = identifiers
         self._broker = broker
 
     @property
@@ -64,10 +64,10 @@ class _Memory:
     """The broker."""
 
     def __init__(self, wanted: list[Subscription], receive_maximum: int, identifiers: bool) -> None:
-        self.connected = True
-        self.receive_maximum = receive_maximum
-        self.left = 0
-        self.now_s = 0.0
+        self.connected: bool = True
+        self.receive_maximum: int = receive_maximum
+        self.left: int = 0
+        self.now_s: float = 0.0
         self.published: list[Outgoing] = []
         self.deliveries: list[MemoryDelivery] = []
         self.deliver: Callable[[Delivery], None]

@@ -1,8 +1,8 @@
 """A consumer for the crash tests: the first attempt at each message is retry_after, the second is acknowledged.
 
 ``retrier.py PORT CLIENT_ID TOPIC QOS JOURNAL NOTES STEP``: NOTES gets a line for each call, ``payload attempt``. At
-STEP ("" = never) the process kills itself: ``handler``, ``before add``, ``after add``, ``before remove``, ``after remove``
-(the last four are the journal's).
+STEP ("" = never) the process kills itself: ``handler``, ``before add``, ``after add``, ``before remove``,
+``after remove`` (the last four are the journal's).
 """
 
 import asyncio

@@ -18,8 +18,7 @@ from tests.wire import Wire
 PROGRAM = """
 from gateway.consumer.app import Consumer, MqttFilter, retry
 
-app = Consumer("mqtt://127.0.0.1:{port}", client_id="con")
-other = 5
+app = Consumer("mqtt://127.0.0.1:{port}", client_id="{name}")
 
 @app.subscribe(MqttFilter("con/#"), qos=2)
 async def archive(message):
@@ -34,7 +33,7 @@ def program(name: str, text: str) -> None:
 
 
 def test_check_tells_what_would_be_subscribed_to(forebay: Forebay) -> None:
-    program("con_check", PROGRAM.format(port=1))
+    program("con_check", PROGRAM.format(port=1, name="con"))
     assert forebay("consume", "--check", "con_check:app") == (0, "con/# (QoS 2): archive\n", "")
 
 
@@ -46,7 +45,7 @@ def test_check_tells_what_would_be_subscribed_to(forebay: Forebay) -> None:
         ("con_c", "app = 5", "con_c:app", '"con_c:app": expected a Consumer, found int'),
         ("con_d", "import con_none", "con_d:app", "\"con_d:app\": No module named 'con_none'"),
         ("con_e", "1 / 0", "con_e:app", '"con_e:app": the module cannot be imported: ZeroDivisionError'),
-        ("con_f", PROGRAM.format(port="x"), "con_f:app", 'con_f:app: url "mqtt://127.0.0.1:x": expected'),
+        ("con_f", PROGRAM.format(port="x", name="con"), "con_f:app", 'con_f:app: url "mqtt://127.0.0.1:x": expected'),
         ("con_g", 'from gateway.consumer.app import Consumer\napp = Consumer("mqtt://x", client_id="c")', "con_g:app",
          "con_g:app: nothing is subscribed to"),
     ],
@@ -70,7 +69,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def started(broker: Broker, path: Path, *options: str) -> "subprocess.Popen[str]":
-    (path / "con.py").write_text(PROGRAM.format(port=broker.port))
+    (path / "con.py").write_text(PROGRAM.format(port=broker.port, name=path.name))
     environment = broker.environment()
     return subprocess.Popen(
         [sys.executable, "-m", "gateway", "consume", *options, "con:app"], cwd=path, env=environment, text=True,
