@@ -6,6 +6,7 @@ a copy that waits is on disk.
 """
 
 import asyncio
+import importlib.util
 import logging
 import re
 import shutil
@@ -111,7 +112,7 @@ async def case(broker: Server, tmp_path: Path, request: pytest.FixtureRequest) -
 
 
 def delays(case: Case) -> bool:
-    return isinstance(case.broker, Broker)
+    return isinstance(case.broker, Broker) and importlib.util.find_spec("gateway.core.delayed") is not None
 
 
 def copied(topic: str, qos: int, count: int | None) -> list[str]:

@@ -20,7 +20,7 @@ from gateway.consumer.app import Consumer, MqttFilter, retry
 
 app = Consumer("mqtt://127.0.0.1:{port}", client_id="{name}")
 
-@app.subscribe(MqttFilter("con/#"), qos=2)
+@app.subscribe(MqttFilter("{name}/#"), qos=2)
 async def archive(message):
     print(message.topic, message.payload.decode(), flush=True)
     if message.payload == b"fail":
@@ -78,6 +78,7 @@ def started(broker: Broker, path: Path, *options: str) -> "subprocess.Popen[str]
 
 
 def test_it_runs_until_it_is_told_to_stop(broker: Broker, tmp_path: Path) -> None:
+    name = tmp_path.name
     with started(broker, tmp_path, "--log", "json", "--json") as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -85,11 +86,11 @@ def test_it_runs_until_it_is_told_to_stop(broker: Broker, tmp_path: Path) -> Non
         assert first["text"].startswith("connected to")
         assert first["session_present"] is False
         with Wire.connect(broker.port, "pub") as wire:
-            wait_for_reader(broker)
-            wire.publish_done("con/1", b"hello", 1)
-        while (line := process.stdout.readline()).startswith("con "):  # of wait_for_reader
+            wait_for_reader(broker, name)
+            wire.publish_done(f"{name}/1", b"hello", 1)
+        while (line := process.stdout.readline()).startswith(f"{name} "):  # of wait_for_reader
             pass
-        assert line == "con/1 hello\n"
+        assert line == f"{name}/1 hello\n"
         process.send_signal(signal.SIGTERM)
         counts = json.loads(process.stdout.readline())
         assert process.wait(30) == 0
@@ -97,11 +98,11 @@ def test_it_runs_until_it_is_told_to_stop(broker: Broker, tmp_path: Path) -> Non
     assert counts["connected"] is False
 
 
-def wait_for_reader(broker: Broker) -> None:
+def wait_for_reader(broker: Broker, name: str) -> None:
     """Until the broker says that somebody subscribes; PUBACK 0x10 says that nobody does."""
     deadline = time.monotonic() + 30
     with Wire.connect(broker.port, "probe", version=5) as probe:
-        while probe.publish_done("con", b"", 1)["code"] == 0x10:
+        while probe.publish_done(name, b"", 1)["code"] == 0x10:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
@@ -109,11 +110,11 @@ def wait_for_reader(broker: Broker) -> None:
 def test_a_failure_is_exit_code_1_and_one_line(broker: Broker, tmp_path: Path) -> None:
     with started(broker, tmp_path) as process:
         with Wire.connect(broker.port, "pub") as wire:
-            wait_for_reader(broker)
-            wire.publish_done("con/1", b"fail", 1)
+            wait_for_reader(broker, tmp_path.name)
+            wire.publish_done(f"{tmp_path.name}/1", b"fail", 1)
         out, err = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert "con/1 fail" in out
+    assert f"{tmp_path.name}/1 fail" in out
     assert err.splitlines()[-1] == "forebay: con:app: archive: the handler failed: no"
 
 
