@@ -72,6 +72,9 @@ class Identity:
 class Collector:
     """Batches close at ``batch`` messages or 20 ms after their first; while one is written the next gathers.
 
+    They also close at the number at which the last two of them ended, all the same: a broker sends no more than its
+    window before it gets an answer, and waiting for more would be in vain.
+
     A file that cannot be written is tried again for ever, while the broker keeps what it did not get acknowledged;
     ``said`` gets a line for people about it. With ``count`` it ends after so many (0 = it takes none until stopped);
     what is more stays with the broker.
@@ -86,6 +89,8 @@ class Collector:
         self._came = asyncio.Event()
         self._full = asyncio.Event()
         self._is_broken = False  # the file, and it was said
+        self._goal = batch  # messages at which this batch closes
+        self._last = 0  # of the batch before
 
     def attach(self, client: Client) -> None:
         """The client whose reading stops where no Receive Maximum bounds what comes."""
@@ -100,7 +105,7 @@ class Collector:
         self._waiting.append(one)
         self._came.set()
         waiting = len(self._waiting)
-        if waiting >= self._batch or self._left == 0:
+        if waiting >= self._goal or self._left == 0:
             self._full.set()
             if waiting >= self._batch * _HELD and self._client is not None:
                 self._client.hold(True)
@@ -131,14 +136,19 @@ class Collector:
                 self.ended.set()
 
     async def _gathered(self) -> None:
-        if len(self._waiting) >= self._batch or self.ended.is_set():
-            return
-        self._full.clear()
-        try:
-            async with asyncio.timeout(_BATCH_S):
-                await self._full.wait()
-        except TimeoutError:
-            pass
+        """The batch is whole."""
+        is_late = False
+        if len(self._waiting) < self._goal and not self.ended.is_set():
+            self._full.clear()
+            try:
+                async with asyncio.timeout(_BATCH_S):
+                    await self._full.wait()
+            except TimeoutError:
+                is_late = True
+        count = min(len(self._waiting), self._batch)
+        if is_late or count != self._goal:
+            self._goal = count if count == self._last else self._batch
+        self._last = count
 
     async def _store(self, rows: list[Row]) -> None:
         while True:

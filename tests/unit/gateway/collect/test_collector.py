@@ -95,6 +95,25 @@ async def test_nothing_is_acknowledged_before_it_is_stored_and_a_batch_gathers_m
     assert rig.collector.totals.stored == 251
 
 
+async def test_a_brokers_window_is_a_batch() -> None:
+    """Two batches wait in vain for more than ten, the others do not."""
+    rig = Rig()
+    loop = asyncio.get_running_loop()
+    waits = []
+    for number in range(1, 8):
+        began = loop.time()
+        rig.come(10)
+        await rig.until(10 * number)
+        waits.append(loop.time() - began >= 0.02)
+    assert waits[:2] == [True, True]
+    assert [len(batch) for batch in rig.file.batches] == [10] * 7
+    assert rig.collector._goal == 10
+    rig.come(25)
+    await rig.until(95)
+    assert rig.collector._goal == 100
+    await rig.stop()
+
+
 async def test_a_stop_stores_what_was_taken_and_takes_no_more() -> None:
     rig = Rig()
     rig.come(3)

@@ -3,6 +3,8 @@
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.link.deliveries import Delivery, Incoming
 from gateway.mqtt import packets
@@ -255,3 +257,59 @@ def test_many_topics() -> None:
         inbox.incoming.on_publish(make_publish(f"t/{number}"))
     inbox.incoming.on_publish(make_publish("t/0"))
     assert [one.topic for one in inbox.got] == [*(f"t/{number}" for number in range(5000)), "t/0"]
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("comes"), st.integers(1, 2)),
+        st.tuples(st.sampled_from(["ack", "leave"]), st.integers(0, 30)),
+        st.tuples(st.just("again"), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+@given(steps)
+def test_whatever_happens_answers_are_in_order_and_nothing_is_answered_twice(steps: list[tuple[str, int]]) -> None:
+    """A broker that sends again, in order, what it has no answer for, each time the client comes back."""
+    inbox = Inbox()
+    sent: dict[int, int] = {}  # packet id: QoS, in the order in which they were sent first
+    answered: dict[int, list[int]] = {1: [], 2: []}  # on this connection
+    order: list[int] = []  # in which they came on this connection
+    number = 0
+
+    def take() -> None:
+        for packet in map(bytes.fromhex, inbox.wire.taken()):
+            qos, packet_id = (1 if packet[0] == 0x40 else 2), int.from_bytes(packet[2:4], "big")
+            answered[qos].append(packet_id)
+            assert sent.pop(packet_id) == qos, "answered twice, or as another"
+            if qos == 2:
+                inbox.incoming.on_pubrel(packet_id, inbox.wire)
+                assert inbox.wire.taken() == [f"7002{packet_id:04x}"]
+
+    for what, n in steps:
+        if what == "comes":
+            number += 1
+            sent[number] = n
+            order.append(number)
+            inbox.comes(number, n, payload=b"%d" % number)
+        elif what == "again":
+            inbox.again()
+            answered, order = {1: [], 2: []}, list(sent)
+            for packet_id, qos in list(sent.items()):
+                inbox.comes(packet_id, qos, dup=True, payload=b"%d" % packet_id)
+                take()
+        elif n < len(inbox.got):
+            one = inbox.got[n]
+            one.ack() if what == "ack" else one.leave()
+        take()
+        for qos in (1, 2):
+            places = [order.index(packet_id) for packet_id in answered[qos]]
+            assert places == sorted(places)
+    handed = [one.packet_id for one in inbox.got if one.qos == 2 and one._state != 2]
+    assert len(handed) == len(set(handed)), "QoS 2 once, unless it was left"
+    for one in inbox.got:
+        one.ack()
+    take()
+    settled = {one.packet_id for one in inbox.got if not one.lost and one._state == 1}
+    assert not settled & sent.keys(), "all that is settled is answered in the end"
