@@ -17,6 +17,7 @@ from gateway import __version__, process
 from gateway.auth import AuthError, Passwords
 from gateway.bridge.bridge import Bridge, BridgeError
 from gateway.companion import StatusPage
+from gateway.core.discard import NO_QUEUE, PRESENT
 from gateway.core.nodes import ALIVE_KEY
 from gateway.core.router import Router
 from gateway.log import Log, LogHandler
@@ -337,7 +338,7 @@ class Broker:
             return self._doctor(command, now)
         if name in ("sparkplug_nodes", "sparkplug_rebirth", "sparkplug_values", "sparkplug_write"):
             return self._on_sparkplug(str(name), command, now)
-        if name not in ("session", "remove"):
+        if name not in ("session", "remove", "discard"):
             raise CommandError(f"no such command: {name}")
         if not isinstance(client_id, str):
             raise CommandError(f"{name} needs a client_id")
@@ -345,10 +346,22 @@ class Broker:
             session = self._router.session(client_id, now)
             if session is not None:
                 return session
+        elif name == "discard":
+            return self._discard(client_id, now)
         elif self._router.remove_session(client_id, now):
             self._turn.touch()
             return True
         raise CommandError(f"no session of {client_id}")
+
+    def _discard(self, client_id: str, now: int) -> int:
+        dropped = self._router.discard(client_id, now)
+        if dropped == NO_QUEUE:
+            raise CommandError(f"no session of {client_id} that has a queue on disk")
+        if dropped == PRESENT:
+            raise CommandError(f"{client_id} is connected: what it gets now cannot be taken back; stop it first")
+        self._log.warning(f"the queue of {client_id} was dropped: {dropped} messages")
+        self._turn.touch()
+        return dropped
 
     def _report(self, command: dict[str, Any], now: int) -> Any:
         numbers = command.get("sessions", 0), command.get("log_after", 0)

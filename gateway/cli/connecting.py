@@ -10,7 +10,7 @@ import typer
 
 from gateway.cli.options import UsageError
 from gateway.cli.user import read_password
-from gateway.client import LostError, RefusedError
+from gateway.client import Client, LostError, RefusedError
 
 HostOption = Annotated[str, typer.Option("--host", "-h", help="The broker.")]
 PortOption = Annotated[int, typer.Option("--port", "-p", min=1, max=65535)]
@@ -52,3 +52,23 @@ def run_client(work: Coroutine[object, object, None]) -> None:
     except RefusedError as error:
         typer.echo(f"forebay: {error}", err=True)
         raise typer.Exit(1) from None
+
+
+async def while_open(link: Client, work: Coroutine[object, object, None], retry_s: float) -> None:
+    """Do the work, connecting again whenever the connection is lost. Raises what ends it early."""
+
+    async def hold() -> None:
+        while True:
+            await link.lost.wait()
+            typer.echo(f"forebay: {link.lost_reason()}; trying again", err=True)
+            await link.reopen(retry_s)
+
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(hold())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine
 from typing import Annotated, final
 
 import typer
@@ -17,6 +16,7 @@ from gateway.cli.connecting import (
     password_of,
     run_client,
     tls_with,
+    while_open,
 )
 from gateway.cli.options import UsageError
 from gateway.cli.user import PasswordFileOption
@@ -57,7 +57,7 @@ def pub(
         )  # fmt: skip
         await link.open()
         try:
-            await _while_open(link, _publish_all(link, topic, message, qos, retain), retry)
+            await while_open(link, _publish_all(link, topic, message, qos, retain), retry)
         finally:
             await link.close(end_session=True)
 
@@ -160,7 +160,7 @@ def sub(
         await link.open()
         try:
             await link.subscribe([Subscription(name, qos) for name in filters])
-            await _while_open(link, _until(printer.ended, timeout), retry)
+            await while_open(link, _until(printer.ended, timeout), retry)
         finally:
             await link.close()
         if printer.broken:
@@ -175,23 +175,3 @@ async def _until(ended: asyncio.Event, seconds: float | None) -> None:
             await ended.wait()
     except TimeoutError:
         pass
-
-
-async def _while_open(link: Client, work: Coroutine[object, object, None], retry_s: float) -> None:
-    """Do the work, connecting again whenever the connection is lost. Raises what ends it early."""
-
-    async def hold() -> None:
-        while True:
-            await link.lost.wait()
-            typer.echo(f"forebay: {link.lost_reason()}; trying again", err=True)
-            await link.reopen(retry_s)
-
-    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(hold())]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,6 +12,7 @@ EVICTED: Final = "evicted"
 SHARED_QOS2: Final = "shared_qos2"  # sent to a member that ended; nobody else may get it [MQTT-4.8.2-5]
 CONGESTED: Final = "congested"  # QoS 0 while the connection had too much unsent
 ACL: Final = "acl"
+DISCARDED: Final = "discarded"  # by the operator
 DAMAGED: Final = "damaged"  # the log could not be read there
 REFUSED: Final = "refused"  # by the remote of an uplink, for good
 NO_RULE: Final = "no_rule"  # of its uplink any more that covers the topic

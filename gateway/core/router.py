@@ -26,6 +26,7 @@ from gateway.core import (
 from gateway.core.answers import release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.committed import committed
+from gateway.core.discard import NO_QUEUE, PRESENT, discard
 from gateway.core.facts import facts
 from gateway.core.feed import feed
 from gateway.core.limits import Limits
@@ -409,6 +410,15 @@ class Router:
         if s is not None:
             lifecycle.end_session(core, s, now)
         return True
+
+    def discard(self, client_id: str, now: int) -> int:
+        """The operator drops what waits for a session that is away: how many messages, NO_QUEUE or PRESENT."""
+        s = self.core.sessions.get(client_id)
+        if s is None or s.backlog is None:
+            return NO_QUEUE
+        if s.client is not None:
+            return PRESENT
+        return discard(self.core, s, now)
 
     @property
     def meta(self) -> dict[str, int | str]:
