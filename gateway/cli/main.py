@@ -26,6 +26,7 @@ from gateway.cli.control import NoBrokerError, RefusedError
 from gateway.cli.doctor import doctor
 from gateway.cli.options import UsageError
 from gateway.cli.run import run
+from gateway.cli.size import size_command
 from gateway.cli.status import status
 from gateway.cli.web import web
 from gateway.settings import SettingsError
@@ -44,6 +45,7 @@ app.command()(web)
 app.command()(backup.backup)
 app.command("restore")(backup.restore_backup)
 app.command()(doctor)
+app.command("size")(size_command)
 app.command()(pubsub.pub)
 app.command()(pubsub.sub)
 app.command()(collect.collect)

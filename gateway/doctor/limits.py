@@ -15,6 +15,7 @@ from gateway.doctor.finding import (
     WARNING,
     Finding,
 )
+from gateway.doctor.size import PAGE, Load, pages_of, row_bytes
 from gateway.doctor.snapshot import Keeper
 
 HERE: Final = "this gateway"
@@ -62,7 +63,8 @@ def _disk(case: Case) -> Iterator[Finding]:
     rate = max((keeper.rate or 0.0 for keeper in keeping), default=0.0)
     if rate < RATE_LEAST:
         return
-    size = gateway.message_bytes + RECORD_BYTES
+    leaf, pages = pages_of(row_bytes(Load(rate=rate, payload=gateway.message_bytes), 1))
+    size = leaf + pages * PAGE  # alone in its commit, the most that it takes
     room = gateway.store_max - gateway.store_used
     lasts, wanted = max(0.0, room / (rate * size)), rate * size * case.ask.outage_s
     why = f"{rate:.3g} messages/s of {size:.0f} bytes fill what is left in {span(lasts)}"

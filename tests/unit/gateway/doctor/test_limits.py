@@ -12,7 +12,7 @@ DEVICE = "mqtt.persistent-session.device.persisted-messages"
 @pytest.mark.parametrize(
     ("gateway", "keeper", "code", "setting"),
     [
-        ({"store_max": 50 << 20}, {"rate": 20.0}, "disk_budget", 'store.max_bytes = "66MiB"'),
+        ({"store_max": 50 << 20}, {"rate": 20.0}, "disk_budget", 'store.max_bytes = "113MiB"'),
         ({"store_free": 10 << 20}, {"rate": 20.0}, "disk_free", "data_dir on a larger disk"),
         ({"message_expiry_s": 60}, {}, "message_expiry", 'mqtt.message_expiry_interval = "8h"'),
         ({"device_ttl_s": 60}, {}, "device_ttl", f'{DEVICE}.ttl = "8h"'),
