@@ -18,8 +18,9 @@ from gateway.link.retrying import for_a_time, until_closed
 from gateway.link.sending import Sending
 from gateway.link.session import Session
 from gateway.link.subscribing import Subscriptions
-from gateway.link.terms import ENDED_FOR_GOOD, PERMANENT, Peer, named, peer_of, reason_of
+from gateway.link.terms import ENDED_FOR_GOOD, PERMANENT, named, peer_of, reason_of
 from gateway.link.terms import LostError as LostError
+from gateway.link.terms import Peer as Peer
 from gateway.link.terms import RefusedError as RefusedError
 from gateway.link.terms import Subscription as Subscription
 from gateway.link.terms import Will as Will

@@ -72,12 +72,15 @@ def collect(
 
     async def work() -> None:
         collector = Collector(file, batch, _complain, count)
+        witness = _Witness(expiry_s, is_known=not identity.is_new)
         client = Client(
             host, port, client_id=client_id, clean=False, expiry_s=expiry_s, receive_maximum=2 * batch,
             keepalive_s=_KEEPALIVE_S, username=user, password=password, tls=tls, deliver=collector.deliver,
+            on_connected=witness,
             on_lost=lambda why: _complain(f"{why}; trying again"),
         )  # fmt: skip
         collector.attach(client)
+        witness.client = client
         every_s = progress if progress is not None else 1.0 if sys.stderr.isatty() else 10.0
         await _collect(collector, client, filters, every_s, only_subscribe=count == 0)
         if as_json:
@@ -120,6 +123,23 @@ async def _collect(
 async def _stop_when_connected(collector: Collector, client: Client) -> None:
     await client.connected.wait()
     collector.stop()
+
+
+@final
+class _Witness:
+    """Sees each connection's beginning, and says what would be lost in silence."""
+
+    def __init__(self, expiry_s: int, *, is_known: bool) -> None:
+        self.client: Client
+        self._expiry_s, self._is_known = expiry_s, is_known
+
+    def __call__(self, session_present: bool) -> None:
+        if self._is_known and not session_present:
+            _complain("the broker knows no session of ours: what came since the last connection may be lost")
+        self._is_known = True
+        granted_s = self.client.peer.session_expiry_s
+        if 0 <= granted_s < self._expiry_s:
+            _complain(f"the broker keeps what comes while this is away for {granted_s} s only")
 
 
 def _complain(line: str) -> None:

@@ -38,6 +38,7 @@ class Identity:
         self._path = output.with_name(output.name + ".id")
         self._file = -1
         self.client_id = ""
+        self.is_new = False  # it was made up by this
 
     def take(self) -> str:
         """The client id, made up where there is none yet. Raises FileError."""
@@ -50,6 +51,7 @@ class Identity:
             said = os.pread(self._file, 200, 0).decode(errors="replace").strip()
             if not said:
                 said = f"collect-{uuid.uuid4()}"
+                self.is_new = True
                 os.pwrite(self._file, said.encode() + b"\n", 0)
                 os.fsync(self._file)
                 folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)

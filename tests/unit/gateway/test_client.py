@@ -608,6 +608,23 @@ async def test_a_silent_broker_is_left_after_one_and_a_half_keep_alive_intervals
         await broker.played()
 
 
+async def test_a_dead_link_is_left_though_much_waits_to_be_written() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        peer._writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await asyncio.sleep(WAIT_S)
+
+    async with Scripted(script) as broker:
+        client = ours(broker.port, keepalive_s=1)
+        await client.open()
+        for _ in range(8):
+            await client.send("t", b"x" * 1_000_000)
+        async with asyncio.timeout(WAIT_S / 2):
+            await client.lost.wait()
+        assert "keep alive timeout" in client.lost_reason()
+        await client.close()
+
+
 async def test_while_it_does_not_read_the_broker_may_be_silent() -> None:
     got: list[Delivery] = []
     go = asyncio.Event()

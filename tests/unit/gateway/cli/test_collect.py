@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.client import Client
+from tests.command import Forebay
 from tests.harness import Broker, free_port
 
 WAIT_S = 30.0
@@ -141,20 +142,31 @@ async def test_a_stop_without_a_broker_is_no_failure(tmp_path: Path) -> None:
     assert (await asyncio.to_thread(finished, process))[0] == 0
 
 
-def test_mistakes_are_named(tmp_path: Path) -> None:
+def test_a_session_that_the_broker_does_not_keep_is_said(forebay: Forebay, tmp_path: Path) -> None:
+    with Broker(tmp_path / "data", {"mqtt.max_session_expiry_interval": "1m"}) as broker:
+        to = ("collect", "t/#", "-o", "m.db", "-p", str(broker.port), "-n", "0")
+        code, _, err = forebay(*to, "--expiry", "1h")
+        assert code == 0 and err == "forebay: the broker keeps what comes while this is away for 60 s only\n"
+        assert forebay(*to, "--expiry", "1m") == (0, "", "")
+    with Broker(tmp_path / "other") as broker:
+        code, _, err = forebay("collect", "t/#", "-o", "m.db", "-p", str(broker.port), "-n", "0")
+        assert code == 0 and err.startswith("forebay: the broker knows no session of ours")
+
+
+def test_mistakes_are_named(forebay: Forebay, tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text("no json\n")
     for arguments, text in (
-        (["-o", tmp_path / "m.txt"], "m.txt: expected a name that ends in .db"),
-        (["-o", tmp_path / "m.jsonl"], "m.jsonl: expected JSON objects"),
-        (["-o", tmp_path / "no" / "m.db"], "no/m.db.id: cannot be written"),
-        (["-o", tmp_path / "m.db", "--expiry", "soon"], '--expiry "soon": expected'),
+        (["-o", "m.txt"], "m.txt: expected a name that ends in .db"),
+        (["-o", "m.jsonl"], "m.jsonl: expected JSON objects"),
+        (["-o", "no/m.db"], "no/m.db.id: cannot be written"),
+        (["-o", "m.db", "--expiry", "soon"], '--expiry "soon": expected'),
         ([], "Missing option '--into'"),
     ):
-        code, out, err = ran("t/#", *arguments)
+        code, out, err = forebay("collect", "t/#", *arguments)
         assert (code, out) == (2, "") and text in err and err.count("\n") == 1, err
 
 
-async def test_a_refusal_is_named(tmp_path: Path) -> None:
+def test_a_refusal_is_named(forebay: Forebay, tmp_path: Path) -> None:
     with Broker(tmp_path / "data", {"allow_anonymous": "false"}) as broker:
-        code, out, err = await asyncio.to_thread(ran, "t/#", "-o", tmp_path / "m.db", "-p", broker.port)
+        code, out, err = forebay("collect", "t/#", "-o", "m.db", "-p", str(broker.port))
         assert (code, out) == (1, "") and "connection refused (not authorized" in err
