@@ -98,11 +98,11 @@ def _load(program: str) -> "Consumer":
 
 
 def _log_to_stderr(form: str) -> None:
-    from gateway.consumer.logs import LOGGER, JsonLines, TextLines
+    from gateway.consumer.logs import JsonLines, TextLines
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    logger = logging.getLogger(LOGGER)
+    logger = logging.getLogger("forebay")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 

@@ -203,8 +203,10 @@ class Consumer:
         Raises DeclarationError, RefusedError (the broker says no for good, or another client took the session),
         JournalError, and HandlerError under ``on_error="stop"``.
         """
+        if self._dispatcher is not None:
+            raise RuntimeError("this consumer runs already")
         wanted = subscriptions(self._registrations, self.version)
-        broker = BrokerTransport(self.receive_maximum)
+        broker = BrokerTransport(self.receive_maximum, self._expiry_s)
         dispatcher = Dispatcher(wanted, broker, self.journal, self.retry_count, self.version)
         client = self._client(dispatcher, broker)
         broker.attach(client, dispatcher)
@@ -220,7 +222,8 @@ class Consumer:
                 await first(running, dispatcher.stopped)
             finally:
                 self._last = dispatcher.stats()
-                await dispatcher.finish(self.shutdown_timeout)
+                ended = running is not None and running.done()
+                await dispatcher.finish(self.shutdown_timeout, reachable=not ended)
                 await client.close()
                 if running is not None:
                     await asyncio.wait({running})

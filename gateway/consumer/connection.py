@@ -19,10 +19,13 @@ _log = logging.getLogger("forebay.consumer")
 
 @final
 class BrokerTransport:
-    """One client's; ``attach`` comes before anything else."""
+    """One client's, for which the broker is asked to keep its session ``expiry_s`` seconds.
 
-    def __init__(self, receive_maximum: int) -> None:
-        self._receive_maximum = receive_maximum
+    ``attach`` comes before anything else.
+    """
+
+    def __init__(self, receive_maximum: int, expiry_s: int) -> None:
+        self._receive_maximum, self._expiry_s = receive_maximum, expiry_s
         self._subscribed = False
         self._client: Client
         self._dispatcher: Dispatcher
@@ -65,6 +68,16 @@ class BrokerTransport:
             ", session resumed" if session_present else "",
             extra={"client_id": self._client.client_id, "session_present": session_present},
         )
+        self._judge_session(session_present)
+
+    def _judge_session(self, is_present: bool) -> None:
+        """Say what a session cannot keep, since that is lost without anybody being told."""
+        about = {"client_id": self._client.client_id}
+        if self._subscribed and self._expiry_s and not is_present:
+            _log.warning("the broker has forgotten the session, and what it kept for it", extra=about)
+        granted_s = self._client.peer.session_expiry_s
+        if 0 <= granted_s < self._expiry_s:
+            _log.warning("the broker keeps the session %d s instead of %d s", granted_s, self._expiry_s, extra=about)
 
     def on_lost(self, reason: str) -> None:
         _log.warning("%s", reason, extra={"client_id": self._client.client_id})

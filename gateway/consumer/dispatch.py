@@ -187,8 +187,11 @@ class Dispatcher:
             handling.stop_taking()
         self.stopped.set()
 
-    async def finish(self, timeout_s: float | None) -> None:
-        """Let handlers end and copies leave, for ``timeout_s`` at most; what is not done by then comes again."""
+    async def finish(self, timeout_s: float | None, *, reachable: bool = True) -> None:
+        """Let handlers end and copies leave, for ``timeout_s`` at most; what is not done by then comes again.
+
+        Copies cannot leave where the broker is not ``reachable`` any more.
+        """
         self.stop()
         loop = asyncio.get_running_loop()
         end = None if timeout_s is None else loop.time() + timeout_s
@@ -197,7 +200,7 @@ class Dispatcher:
             _log.warning("handlers were still busy after %g s: what they had comes again", timeout_s or 0)
         tasks = [task for handling in self._handlings.values() for task in handling.settler.tasks]
         if tasks:
-            left_s = None if end is None else max(_FLUSH_MIN_S, end - loop.time())
+            left_s = 0.0 if not reachable else None if end is None else max(_FLUSH_MIN_S, end - loop.time())
             _, late = await asyncio.wait(tasks, timeout=left_s)
             for task in late:
                 task.cancel()

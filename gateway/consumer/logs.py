@@ -4,7 +4,6 @@ import json
 import logging
 from typing import Any, Final, final
 
-LOGGER: Final = "forebay.consumer"
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 

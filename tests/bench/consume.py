@@ -1,7 +1,8 @@
-"""What our client takes in from a broker that has it all: QoS 1, window 200, a handler that does nothing but settle.
+"""What our clients take in from a broker that has it all: QoS 1, window 200, a handler that does nothing but settle.
 
 ``python -m tests.bench.consume COUNT`` prints one line of JSON: messages/s and CPU microseconds of the client for each,
-for the client and for gmqtt alone. Broker and client have a core each.
+for the client, for a consumer whose handler gets messages one by one or in batches, and for gmqtt alone. Broker and
+client have a core each.
 """
 
 import asyncio
@@ -17,9 +18,12 @@ from typing import Any, Final
 import gmqtt
 
 from gateway.client import Client, Delivery, Subscription
+from gateway.consumer.app import Consumer, MqttFilter
+from gateway.consumer.declaration import subscriptions
 from tests.harness import Broker
 
 WINDOW: Final = 200
+BATCH: Final = 100
 PAYLOAD: Final = bytes(64)
 WAIT_S: Final = 120.0
 
@@ -27,9 +31,10 @@ WAIT_S: Final = 120.0
 async def filled(port: int, names: list[str], count: int) -> None:
     """Sessions of these names, with so many messages each."""
     for name in names:
+        wanted = subscriptions(consumer(port, name, lambda count: None).registrations, 5)
         client = Client("127.0.0.1", port, client_id=name, clean=False, expiry_s=3600)
         await client.open()
-        await client.subscribe([Subscription(f"{name}/#")])
+        await client.subscribe([Subscription(f"{name}/#", identifier=wanted[0].identifier)])
         await client.close()
     client = Client("127.0.0.1", port, max_inflight=1000)
     await client.open()
@@ -57,6 +62,37 @@ async def by_client(port: int, count: int) -> None:
     await client.open()
     await ended.wait()
     await client.close()
+
+
+def consumer(port: int, name: str, taken: Callable[[int], object], batch: int | None = None) -> Consumer:
+    """``taken`` is told how many messages the handler got."""
+    app = Consumer(f"mqtt://127.0.0.1:{port}", client_id=name, receive_maximum=WINDOW)
+
+    async def one(message: object) -> None:
+        taken(1)
+
+    async def many(messages: list[object]) -> None:
+        taken(len(messages))
+
+    app.subscribe(MqttFilter(f"{name}/#"), batch=batch)(one if batch is None else many)
+    return app
+
+
+async def by_handler(port: int, count: int, name: str = "handler", batch: int | None = None) -> None:
+    left = count
+
+    def taken(number: int) -> None:
+        nonlocal left
+        left -= number
+        if left <= 0:
+            app.stop()
+
+    app = consumer(port, name, taken, batch)
+    await app.run()
+
+
+async def by_batch(port: int, count: int) -> None:
+    await by_handler(port, count, "batch", BATCH)
 
 
 async def by_gmqtt(port: int, count: int) -> None:
@@ -95,12 +131,15 @@ def timed(take: Callable[[int, int], Awaitable[None]], port: int, count: int) ->
 
 def measure(count: int) -> dict[str, dict[str, float]]:
     cores = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory(prefix="consume-") as name, Broker(Path(name) / "data") as broker:
+    settings = {"mqtt.max_inflight": WINDOW}
+    with tempfile.TemporaryDirectory(prefix="consume-") as name, Broker(Path(name) / "data", settings) as broker:
         os.sched_setaffinity(broker.pid, cores[:1])
         os.sched_setaffinity(0, cores[-1:])
-        asyncio.run(filled(broker.port, ["client", "gmqtt"], count))
+        asyncio.run(filled(broker.port, ["client", "handler", "batch", "gmqtt"], count))
         return {
             "client": timed(by_client, broker.port, count),
+            "handler": timed(by_handler, broker.port, count),
+            "batch": timed(by_batch, broker.port, count),
             "gmqtt": timed(by_gmqtt, broker.port, count),
         }
 

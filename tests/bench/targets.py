@@ -69,6 +69,10 @@ def million_mb(group: str, figures: Figures) -> float:
     return float(found["each"] * 1e6 + IDLE_BYTES) / 1e6
 
 
+def consumed(name: str, figures: Figures) -> float:
+    return float(figures["consume"][name]["rate"])
+
+
 def _rate(row: str, bound: float, kind: str = FOREBAY) -> Target:
     shown = f"{row} {kind} / mosquitto" if kind != FOREBAY else f"{row} rate / mosquitto"
     return Target(shown, lambda f: rate_ratio(f, row, kind), bound)
@@ -132,7 +136,8 @@ TARGETS: Final = [
     Target("drain at half speed: live p99 beside it / before", lambda f: paced_ratio(f), 2, False),
     *(Target(f"queued in commits of {group}: RSS, MB for 1,000,000", partial(million_mb, group), 150, False)
       for group in ("1", "10", "100")),
-    Target("client: QoS 1 messages/s consumed", lambda f: f["consume"]["client"]["rate"], 20_000),
+    *(Target(f"{name}: QoS 1 messages/s consumed", partial(consumed, name), bound)
+      for name, bound in (("client", 20_000), ("handler", 20_000), ("batch", 40_000))),
     _scale("connections", "10,000 connections: bytes each", "10000_bytes_each", 6144),
     _scale("connections", "RSS without clients, MB", "idle_rss", 40, unit=1e6),
 ]  # fmt: skip

@@ -102,6 +102,8 @@ async def test_a_run(broker: Broker, tmp_path: Path) -> None:
         wire.publish_done("run/1", b"b")
     running = asyncio.ensure_future(app.run(signals=False))
     await until(lambda: got == [b"a", b"b"])
+    with pytest.raises(RuntimeError, match="runs already"):
+        await app.run()
     app.stop()
     await running
 

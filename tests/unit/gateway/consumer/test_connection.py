@@ -58,7 +58,7 @@ class Bench:
     def __init__(self, path: Path, *sources: MqttTopic | MqttFilter) -> None:
         self.script = Scripted()
         self.wanted = subscriptions([Registration(handler, source) for source in sources], 5)
-        self.transport = BrokerTransport(20)
+        self.transport = BrokerTransport(20, 3600)
         self.dispatcher = Dispatcher(self.wanted, self.transport, path / "j", RETRY_COUNT, 5)
 
     async def __aenter__(self) -> "Bench":
@@ -148,6 +148,18 @@ async def test_connections_are_told(tmp_path: Path, caplog: pytest.LogCaptureFix
         async with Bench(tmp_path, MqttTopic("a")) as bench:
             assert said(caplog.records)[-1] == f"connected to {bench.client.where}"
             bench.server.close()
+
+
+async def test_what_a_session_cannot_keep_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(tmp_path, MqttTopic("a"))
+    bench.script.properties.session_expiry_interval = 60
+    async with bench:
+        assert said(caplog.records) == ["the broker keeps the session 60 s instead of 3600 s"]
+        await bench.transport.subscribe(bench.wanted)
+        bench.script.properties.session_expiry_interval = -1
+        await bench.client.close()
+        await bench.client.open()
+        assert said(caplog.records)[1:] == ["the broker has forgotten the session, and what it kept for it"]
 
 
 async def test_the_first_of_several_ends_the_wait() -> None:

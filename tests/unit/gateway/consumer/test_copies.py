@@ -142,8 +142,12 @@ async def test_what_is_refused_stays_in_the_journal(
     clock.ms += 1
     await until(lambda: len(peer.published) == 2)
     assert copies.journaled == 2
-    clock.ms += 30_000
-    await until(lambda: copies.journaled == 0)
+
+    def is_empty_later() -> bool:
+        clock.ms += 30_000
+        return copies.journaled == 0
+
+    await until(is_empty_later)
     assert len(peer.published) == 4
     assert all("it stays in the journal" in line for line in said(caplog.records))
 

@@ -176,6 +176,17 @@ async def test_the_end_waits_for_copies(tmp_path: Path) -> None:
     assert [message.topic for message in bench.peer.published] == ["t"]
 
 
+async def test_the_end_does_not_wait_for_a_broker_that_is_gone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [Registration(Reader(retry()), MqttTopic("t"), max_attempts=2)])
+    await bench.start()
+    bench.peer.open.clear()
+    given = Given("t", identifiers=(bench.ids["t"],))
+    bench.dispatcher.deliver(given)
+    await until(lambda: bench.dispatcher.stats().copies)
+    await bench.dispatcher.finish(None, reachable=False)
+    assert given.answer == "left"
+
+
 async def test_two_handlers_of_one_name_are_two_in_the_stats(tmp_path: Path) -> None:
     bench = Bench(tmp_path, [Registration(Reader(), MqttTopic("a")), Registration(Reader(), MqttTopic("b"))])
     assert list(bench.dispatcher.stats().handlers) == ["Reader", "Reader'"]
