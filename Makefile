@@ -1,4 +1,4 @@
-.PHONY: help run test lint format bench drill docs lock clean
+.PHONY: help run test soak lint format bench drill docs lock clean
 SOURCES := $(shell find gateway sparkplug firmware_profiles -name '*.py' -o -name '*.typed' -o -path '*/devices/*') pyproject.toml
 # -P: the working tree must not shadow what is installed
 PYTEST := PYTHONSAFEPATH=1 .venv/bin/pytest
@@ -16,6 +16,9 @@ test: .venv/.dev .venv/.installed  ## run every test: the compiled package, then
 	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) $(APART) $(INSIDE)
 	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) $(filter-out $(INSIDE) tests/bench/ tests/__pycache__/,$(wildcard tests/*/))
 	FOREBAY_EXPECT=interpreted PYTHONPATH=. $(PYTEST) $(APART) $(INSIDE)
+
+soak: .venv/.dev .venv/.installed  ## five minutes of faults at random for each uplink test
+	FOREBAY_CHAOS_S=300 FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) -s tests/system/test_uplink_chaos.py
 
 lint: .venv/.dev  ## ruff, mypy --strict, import-linter
 	.venv/bin/ruff format --check .

@@ -2,13 +2,13 @@
 
 import dataclasses
 
-from gateway.bridge_settings import BridgeSettings
 from gateway.entry import setting
 from gateway.kinds import Choice, Duration, Integer, Size
+from gateway.uplink_settings import UplinkSettings
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
-class ApplicationSettings(BridgeSettings):
+class ApplicationSettings(UplinkSettings):
     """Part of ``Settings``."""
 
     application_log_start: str = setting(

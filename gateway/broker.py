@@ -33,6 +33,7 @@ from gateway.store.clock import boottime_ms, read_clocks
 from gateway.store.errors import StoreError
 from gateway.store.pump import StorePump
 from gateway.store.sqlite import Store
+from gateway.uplink.late import LateUplinks
 
 DRAIN_S: Final = 8.0  # for peers and disk, after SIGTERM
 STORE_CLOSE_S: Final = 1.0
@@ -134,12 +135,13 @@ class Broker:
         self._pump.start(self._store, self._router, self._turn.touch)
         self._admission = Admission(self._turn)
         self._probes = Probes(self._turn)
+        self._uplinks = LateUplinks(self._turn, self._log, settings.data_dir)
         for sock, is_tls in sockets:
             self._listeners.append(Listener(sock, self._turn, self._log, tls=tls if is_tls else None))
         self._apply(settings)
         self._reporter = Reporter(
             self._router, self._bridge, self._store, self._pump, self._log,
-            lambda: [str(listener) for listener in self._listeners], self.now(),
+            lambda: [str(listener) for listener in self._listeners], self._uplinks.rows, self.now(),
         )  # fmt: skip
         try:
             control = await ControlServer.start(settings.control_socket, self._on_command)
@@ -189,6 +191,7 @@ class Broker:
             )
             if not users and not listener.anonymous:
                 self._log.warning(f"{listener} admits nobody: no users in {settings.passwords} (forebay user add NAME)")
+        self._uplinks.configure(settings.uplink, self.now())
 
     def _tls_context(self, settings: Settings) -> ssl.SSLContext | None:
         if not settings.listeners_tls:
@@ -201,6 +204,7 @@ class Broker:
         self._bridge.run(now)
         self._pump.run(now)
         self._admission.run()
+        self._uplinks.run()
         if self._pump.fatal:
             self._stopping.set()
         wake = self._router.wake_at()
@@ -286,6 +290,7 @@ class Broker:
             listener.close()
         self._admission.close()
         self._probes.undo_all()
+        self._uplinks.stop()
         await asyncio.sleep(0.01)  # for those that were accepted just now
         self._bridge.leave(self.now())
         self._router.shutdown(self.now())
@@ -324,12 +329,13 @@ class Broker:
         name, client_id, now = command.get("cmd"), command.get("client_id"), self.now()
         if name in ("probe", "probe_do", "probe_events"):
             return self._probes.command(command, peer)
-        if name == "status":
-            return self._reporter.status(now)
+        lists = {"status": self._reporter.status, "sessions": self._router.sessions, "uplinks": self._uplinks.rows}
+        if isinstance(name, str) and name in lists:
+            return lists[name](now)
+        if name in ("uplink_pause", "uplink_resume"):
+            return self._uplinks.command(str(name), command.get("name"))
         if name == "report":
             return self._report(command, now)
-        if name == "sessions":
-            return self._router.sessions(now)
         if name == "settings":
             return dict(line.split(" = ", 1) for line in as_toml(self._settings))
         if name == "reload":

@@ -1,11 +1,39 @@
-"""One row of the settings table."""
+"""One row of the settings table, and the line that a wrong value gets."""
 
 import dataclasses
+import json
+import re
 from typing import Any, Final, final
 
 from gateway.kinds import Kind
 
 PREFIX: Final = "FOREBAY_"
+_SHOWN_MAX: Final = 120  # characters of a value in an error
+
+
+@final
+class RowError(ValueError):
+    """One value inside a list of tables is not allowed; ``path`` leads to it from the setting's name."""
+
+    def __init__(self, path: str, value: object, expected: str) -> None:
+        super().__init__(f"{path} = {shown(value)}: expected {expected}")
+        self._found = (path, value, expected)
+
+    def inside(self, path: str) -> "RowError":
+        """The same, seen from further out."""
+        inner, value, expected = self._found
+        return RowError(path + inner, value, expected)
+
+
+def shown(value: object) -> str:
+    """A value for an error or a log: on one line, not too long, without passwords."""
+    text = discreet(json.dumps(value, ensure_ascii=False, default=str))
+    return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 3] + "..."
+
+
+def discreet(text: str) -> str:
+    """Without what stands behind the key ``password`` or before the @ of an address."""
+    return re.sub(r"(://)[^/@\s]*@", r"\1***@", re.sub(r"(password\b).*", r"\1 ***", text))
 
 
 @final

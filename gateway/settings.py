@@ -6,7 +6,6 @@ fields of ``Settings``. Later sources win: default, file, environment, ``--set``
 
 import dataclasses
 import difflib
-import json
 import os
 import re
 import tomllib
@@ -28,7 +27,7 @@ from gateway.core.limits import (
     ClientRule,
     Limits,
 )
-from gateway.entry import PREFIX, Entry, setting
+from gateway.entry import PREFIX, Entry, RowError, discreet, setting, shown
 from gateway.kinds import (
     Address,
     Addresses,
@@ -330,10 +329,12 @@ def load(sources: Sources, environ: Mapping[str, str] | None = None) -> Settings
         try:
             setattr(settings, entry.field, entry.kind.parse(value))
         except EntryError as error:
-            shown = f"{name}.{quoted(error.key)} = {_shown(error.value)}"
-            raise SettingsError(f"{where}: {shown}: expected {entry.kind.allowed}") from None
+            wrong = f"{name}.{quoted(error.key)} = {shown(error.value)}"
+            raise SettingsError(f"{where}: {wrong}: expected {entry.kind.allowed}") from None
+        except RowError as error:
+            raise SettingsError(f"{where}: {name}{error}") from None
         except ValueError:
-            raise SettingsError(f"{where}: {name} = {_shown(value)}: expected {entry.kind.allowed}") from None
+            raise SettingsError(f"{where}: {name} = {shown(value)}: expected {entry.kind.allowed}") from None
     _check_together(settings)
     return settings
 
@@ -379,7 +380,7 @@ def _read(path: Path) -> dict[str, Any]:
         lines = text.splitlines()
         number = int(at[1]) if at else len(lines)
         line = lines[number - 1].strip() if 0 < number <= len(lines) else "end of file"
-        raise SettingsError(f"{path}: line {number}: {line[:80]}: not valid TOML: {message}") from None
+        raise SettingsError(f"{path}: line {number}: {discreet(line[:80])}: not valid TOML: {message}") from None
     except ValueError:  # int() has a limit of its own
         raise SettingsError(f"{path}: not valid TOML: a number with thousands of digits") from None
 
@@ -400,15 +401,10 @@ def _known(name: str, value: object, where: str) -> Entry:
         return TABLE[name]
     groups = {known.partition(".")[0]: known for known in TABLE if "." in known}
     if name in groups:
-        raise SettingsError(f"{where}: {name} = {_shown(value)}: expected a table with keys such as {groups[name]}")
+        raise SettingsError(f"{where}: {name} = {shown(value)}: expected a table with keys such as {groups[name]}")
     near = difflib.get_close_matches(name, TABLE, 1, 0.5) or [k for k in TABLE if k.endswith("." + name)]
     hint = f"did you mean {near[0]}?" if near else "forebay config show lists the settings"
-    raise SettingsError(f"{where}: {name} = {_shown(value)}: unknown key; {hint}")
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 120 else text[:117] + "..."
+    raise SettingsError(f"{where}: {name} = {shown(value)}: unknown key; {hint}")
 
 
 def _check_together(settings: Settings) -> None:

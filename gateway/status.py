@@ -23,7 +23,7 @@ class Reporter:
 
     def __init__(
         self, router: Router, bridge: Bridge, store: Store, pump: StorePump, log: Log,
-        listeners: Callable[[], list[str]], now: int,
+        listeners: Callable[[], list[str]], uplinks: Callable[[int], list[dict[str, Any]]], now: int,
     ) -> None:  # fmt: skip
         self._router = router
         self._bridge = bridge
@@ -31,6 +31,7 @@ class Reporter:
         self._pump = pump
         self._log = log
         self._listeners = listeners
+        self._uplinks = uplinks
         self._started_ms = now
         loaded = router.status(now)
         self._before = {"counters": loaded["counters"], "drops": loaded["drops"], "sparkplug": bridge.totals()}
@@ -73,6 +74,7 @@ class Reporter:
         store["error"] = store["error"] or stats.last_error or None
         return {
             **status,
+            "uplinks": self._uplinks(now),
             "version": __version__,
             "compiled": compiled(),
             "uptime_s": (now - self._started_ms) // 1000,

@@ -19,6 +19,7 @@ from gateway.cli import (
     queue,
     sessions,
     sparkplug,
+    uplink,
     user,
 )
 from gateway.cli.consume import consume
@@ -52,6 +53,7 @@ app.command()(collect.collect)
 app.command()(consume)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(queue.app, name="queue")
+app.add_typer(uplink.app, name="uplink")
 app.add_typer(user.app, name="user")
 app.add_typer(collector.app, name="collector")
 app.add_typer(config.app, name="config")

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 
 from gateway.settings import TABLE
+from gateway.uplink_settings import FIELDS
 
 _HEAD = """# Settings
 
@@ -54,6 +55,13 @@ client_id = "line1"         # * any characters, ? one
 product = "telegraf"
 topics = ["line/1/#"]
 ```
+
+## Keys of an uplink
+
+What stands in an `[[uplink]]`; [uplinks.md](uplinks.md) says what they are for.
+
+| Key | Default | Allowed | What it does |
+|---|---|---|---|
 """
 
 
@@ -65,6 +73,9 @@ def lines() -> Iterator[str]:
         env = f"`{entry.env}`" + (f" or `{entry.foreign_env}`" if entry.foreign_env else "")
         yield f"| `{entry.name}` | `{default}` | {entry.kind.allowed} | {env} | {entry.help} |\n"
     yield _TAIL
+    for key, field in FIELDS.items():
+        default = "must be there" if field.default is None else f"`{field.kind.show(field.kind.parse(field.default))}`"
+        yield f"| `{key}` | {default} | {field.kind.allowed} | {field.help} |\n"
 
 
 if __name__ == "__main__":

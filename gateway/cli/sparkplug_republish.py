@@ -21,7 +21,8 @@ from gateway.cli.connecting import (
     run_client,
     tls_with,
 )
-from gateway.cli.options import UsageError
+from gateway.cli.options import ConfigOption, UsageError, settings_from
+from gateway.cli.uplink_trial import uplink_named
 from gateway.cli.user import PasswordFileOption
 from gateway.core.limits import NEVER
 from gateway.kinds import Duration
@@ -29,7 +30,11 @@ from sparkplug.model import PayloadError
 from sparkplug.republish import Republisher
 from sparkplug.topic import NAMESPACE, NodeId, TopicError, check_id
 
-ToOption = Annotated[str, typer.Option("--to", help="The destination broker.", show_default=False)]
+ToOption = Annotated[str | None, typer.Option("--to", help="The destination broker.", show_default=False)]
+UplinkOption = Annotated[
+    str | None,
+    typer.Option("--uplink", metavar="NAME", help="The broker of this uplink in --config instead.", show_default=False),
+]
 ToPortOption = Annotated[int, typer.Option("--to-port", min=1, max=65535)]
 ToUserOption = Annotated[str | None, typer.Option("--to-user", help="User name there.", show_default=False)]
 ToPasswordFileOption = Annotated[
@@ -52,8 +57,10 @@ ExpiryOption = Annotated[str, typer.Option("--expiry", help="How long our sessio
 
 def republish(
     node: Annotated[str, typer.Argument(metavar="GROUP/NODE", help="Our edge node.", show_default=False)],
-    to: ToOption,
     state: StateOption,
+    to: ToOption = None,
+    uplink: UplinkOption = None,
+    config: ConfigOption = None,
     to_port: ToPortOption = 1883,
     to_user: ToUserOption = None,
     to_password_file: ToPasswordFileOption = None,
@@ -85,10 +92,15 @@ def republish(
     filters = [_filter(one) for one in source or ()] or [f"{NAMESPACE}/#"]
     if to_user is None and to_password_file is not None:
         raise UsageError("--to-password-file: expected --to-user too")
+    if (to is None) == (uplink is None):
+        raise UsageError("expected either --to HOST or --uplink NAME")
     name, password = f"{id.group}-{id.node}", password_of(user, password_file)
     here = Place(host, port, f"forebay-republish-{name}", user, password, tls_with(tls_ca), keep_alive)
-    password = password_of(to_user, to_password_file)
-    there = Place(to, to_port, f"forebay-edge-{name}", to_user, password, tls_with(to_tls_ca), keep_alive)
+    if to is not None:
+        password = password_of(to_user, to_password_file)
+        there = Place(to, to_port, f"forebay-edge-{name}", to_user, password, tls_with(to_tls_ca), keep_alive)
+    else:
+        there = _of_uplink(str(uplink), config, f"forebay-edge-{name}")
     try:
         known = load(state)
         machine = Republisher(
@@ -100,6 +112,23 @@ def republish(
         raise UsageError(str(error)) from None
     except (TopicError, PayloadError) as error:
         raise UsageError(f"{state}: a birth in it cannot be read: {error}") from None
+
+
+def _of_uplink(name: str, config: Path | None, client_id: str) -> Place:
+    """Its first address, with its user and certificates. Raises UsageError and SettingsError."""
+    from gateway.uplink.dial import DialError, tls_context
+    from gateway.uplink.login import password_of as password_there
+
+    row = uplink_named(settings_from(config, None).uplink, name)
+    remote = row.addresses[0]
+    if remote.websocket:
+        raise UsageError(f"uplink {name}: {remote}: expected mqtt:// or mqtts:// for an edge node")
+    try:
+        tls = tls_context(row) if remote.tls else None
+        user, password = row.user or None, password_there(row)
+    except DialError as error:
+        raise UsageError(f"uplink {name}: {error}") from None
+    return Place(remote.host, remote.port, client_id, user, password, tls, row.keep_alive_s)
 
 
 async def _run(

@@ -59,6 +59,7 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
             f"{store['commits']}, p50 {store['commit_ms_p50']:.1f} ms, p99 {store['commit_ms_p99']:.1f} ms",
         ),
         ("store error", store["error"] or "none"),
+        *((f"uplink {row['name']}", _uplink(row)) for row in answer["uplinks"]),
         ("clock", "synchronised" if answer["clock"]["synchronised"] else "not synchronised"),
         ("dropped", drops if answer["exact"] else f"{drops} (at least: the broker was not stopped cleanly)"),
         *((f"  {name}", str(value)) for name, value in sorted(answer["counters"].items()) if value),
@@ -69,6 +70,12 @@ def _delayed(delayed: dict[str, Any]) -> str:
     if not delayed["messages"]:
         return "none"
     return f"{delayed['messages']} messages, {size(delayed['bytes'])}, the next in {span(delayed['next_ms'])}"
+
+
+def _uplink(row: dict[str, Any]) -> str:
+    waits = f"{row['queue_messages'] + row['inflight']} messages wait"
+    error = f", {row['error']}" if row["error"] else ""
+    return f"{row['state']}, {waits}{error}"
 
 
 def _drain(drain: dict[str, Any]) -> str:

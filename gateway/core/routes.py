@@ -142,7 +142,8 @@ def is_closed(limits: Limits, name: str) -> bool:
     """Clients do not publish what the broker says of itself, and the births that it shows are those that came."""
     if name.startswith(DELAYED):
         return True
-    return name.startswith("$SYS/") or name == "$SYS" or not may_publish(name) or name in limits.own_topics
+    ours = name.startswith("$SYS/") and not name.startswith("$SYS/broker/connection/")  # bridges say there how they are
+    return ours or name == "$SYS" or not may_publish(name) or name in limits.own_topics
 
 
 def target(session: Session | None, group: Group | None, subs: list[Subscription]) -> Target:

@@ -1,6 +1,7 @@
-"""Server TLS: contexts from certificate files."""
+"""TLS: contexts from certificate files."""
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 HANDSHAKE_TIMEOUT_S = 10.0
@@ -42,4 +43,26 @@ def _no_password() -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).replace("_", " ").lower()
-    return str(error)
+    return str(getattr(error, "strerror", None) or error)
+
+
+def client_context(
+    ca: Path | None, cert: Path | None, key: Path | None, *, insecure: bool = False, alpn: Sequence[str] = ()
+) -> ssl.SSLContext:
+    """A context for the side that dials; ``ca`` None trusts what the system trusts. Raises TlsError."""
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as e:
+        raise TlsError(f"TLS CA {ca}: {_reason(e)}") from e
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
+    if cert is not None:
+        try:
+            context.load_cert_chain(cert, key, password=_no_password)
+        except (OSError, ValueError) as e:  # ssl.SSLError is an OSError
+            raise TlsError(f"TLS certificate {cert} with key {key}: {_reason(e)}") from e
+    return context

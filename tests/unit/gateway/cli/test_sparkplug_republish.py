@@ -55,3 +55,47 @@ def test_it_leaves_after_its_time(forebay: Forebay, tmp_path: Path) -> None:
         )  # fmt: skip
     said = json.loads(result.out)
     assert (result.code, said["sessions"], said["NBIRTH"], said["NDEATH"]) == (0, 1, 1, 1)
+
+
+def uplink(tmp_path: Path, address: str, extra: str = "") -> list[str]:
+    """Options that lead to an uplink with this address."""
+    (tmp_path / "f.toml").write_text(
+        f"""
+        [[uplink]]
+        name = "far"
+        addresses = ["{address}"]
+        rules = [{{ direction = "out", filter = "x" }}]
+        {extra}
+        """
+    )
+    return ["--config", str(tmp_path / "f.toml"), "--state", str(tmp_path / "s")]
+
+
+def test_the_broker_of_an_uplink_is_the_destination(forebay: Forebay, tmp_path: Path) -> None:
+    with Broker(tmp_path / "here") as here, Broker(tmp_path / "there") as there:
+        options = uplink(tmp_path, f"mqtt://127.0.0.1:{there.port}")
+        result = forebay(
+            "sparkplug", "republish", "Out/a", "--uplink", "far", "--port", str(here.port), "--duration", "1", "--json",
+            *options,
+        )  # fmt: skip
+    said = json.loads(result.out)
+    assert (result.code, said["sessions"], said["NBIRTH"], said["NDEATH"]) == (0, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "address", "extra", "said"),
+    [
+        (["--uplink", "other"], "mqtt://h", "", "no uplink other: expected one of far"),
+        (["--uplink", "far"], "ws://h", "", "uplink far: ws://h:80/mqtt: expected mqtt:// or mqtts://"),
+        (["--uplink", "far"], "mqtts://h", 'ca = "none.pem"', "uplink far: TLS: TLS CA none.pem: no such file"),
+        (["--uplink", "far", "--to", "h"], "mqtt://h", "", "expected either --to HOST or --uplink NAME"),
+        ([], "mqtt://h", "", "expected either --to HOST or --uplink NAME"),
+    ],
+)
+def test_an_uplink_that_cannot_be_the_destination(
+    forebay: Forebay, tmp_path: Path, arguments: list[str], address: str, extra: str, said: str
+) -> None:
+    result = forebay("sparkplug", "republish", "Out/a", *arguments, *uplink(tmp_path, address, extra))
+    assert (result.code, result.out) == (2, "")
+    assert said.lower() in result.err.lower()
+    assert result.err.count("\n") == 1

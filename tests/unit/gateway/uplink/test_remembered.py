@@ -1,0 +1,32 @@
+"""The gateway's id and the paused uplinks over a restart."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.uplink.remembered import FILE, Remembered
+
+
+def test_the_id_stays_and_so_does_a_pause(tmp_path: Path) -> None:
+    first = Remembered(tmp_path)
+    assert first.gateway_id.isalnum()
+    first.pause("plant", True)
+    first.pause("other", True)
+    first.pause("other", False)
+    again = Remembered(tmp_path)
+    assert (again.gateway_id, again.paused, again.note) == (first.gateway_id, {"plant"}, "")
+
+
+def test_two_gateways_differ(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    assert Remembered(tmp_path / "a").gateway_id != Remembered(tmp_path / "b").gateway_id
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"id": "", "paused": []}', b'{"id": "a", "paused": 1}', b"\xff"])
+def test_a_damaged_file_is_set_aside_and_told(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / FILE).write_bytes(text)
+    found = Remembered(tmp_path)
+    assert "set aside" in found.note
+    assert (tmp_path / "uplinks.bad").read_bytes() == text
+    assert Remembered(tmp_path).gateway_id == found.gateway_id
