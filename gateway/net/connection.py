@@ -300,8 +300,11 @@ class Connection:
         turn.lingering[self] = now + CLOSE_MS
         turn.router.on_closed(client, now)
         if last_word and transport.can_write_eof() and not transport.is_closing():
-            transport.write_eof()
-            self._pause(False)
+            try:
+                transport.write_eof()
+                self._pause(False)
+            except OSError:  # the peer was quicker
+                transport.abort()
         else:
             transport.close()
         turn.touch()

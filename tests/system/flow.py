@@ -37,7 +37,7 @@ class Source(threading.Thread):
         self._port, self._topic, self._rate = port, topic, rate
         self._last = threading.Event()  # no new numbers
         self._done = threading.Event()
-        self._stop = threading.Event()
+        self._ended = threading.Event()
 
     def finish(self, timeout: float) -> int:
         """No new numbers; how many there were, once all are acknowledged."""
@@ -50,12 +50,12 @@ class Source(threading.Thread):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
+        self._ended.set()
         self.join(_PATIENCE_S)
 
     def run(self) -> None:
         begun = time.monotonic()
-        while not self._stop.is_set() and not self._done.is_set():
+        while not self._ended.is_set() and not self._done.is_set():
             try:
                 with Wire.connect(self._port, "source", 4, timeout=5) as wire:
                     self.connections += 1
@@ -67,7 +67,7 @@ class Source(threading.Thread):
     def _publish(self, wire: Wire, begun: float) -> None:
         at = self.acknowledged  # the next to be sent on this connection
         wire.sock.settimeout(TICK_S)
-        while not self._stop.is_set():
+        while not self._ended.is_set():
             due = self.sent if self._last.is_set() else int((time.monotonic() - begun) * self._rate)
             end = min(due, self.acknowledged + WINDOW)
             if at < end:
@@ -113,7 +113,7 @@ class Sink(threading.Thread):
         self.numbers: list[int] = []
         self.failure = ""
         self._where, self._topic, self._inside = (host, port), topic, inside
-        self._stop = threading.Event()
+        self._ended = threading.Event()
 
     def __enter__(self) -> Self:
         with self._connected() as wire:  # its session is there before the first message
@@ -122,7 +122,7 @@ class Sink(threading.Thread):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
+        self._ended.set()
         self.join(_PATIENCE_S)
 
     def _connected(self) -> Wire:
@@ -134,10 +134,10 @@ class Sink(threading.Thread):
         return wire
 
     def run(self) -> None:
-        while not self._stop.is_set():
+        while not self._ended.is_set():
             try:
                 with self._connected() as wire:
-                    while not self._stop.is_set():
+                    while not self._ended.is_set():
                         self._take(wire)
             except BROKEN as error:
                 self.failure = str(error)
