@@ -1,5 +1,5 @@
 .PHONY: help run test soak lint format bench drill docs lock clean
-SOURCES := $(shell find gateway sparkplug firmware_profiles -name '*.py' -o -name '*.typed' -o -path '*/devices/*') pyproject.toml
+SOURCES := $(shell find gateway sparkplug firmware_profiles -name '*.py' -o -name '*.typed' -o -path '*/devices/*' -o -path '*/web/*/*.*') pyproject.toml
 # -P: the working tree must not shadow what is installed
 PYTEST := PYTHONSAFEPATH=1 .venv/bin/pytest
 # these get a process for each core; the others have the machine to themselves, one after another
@@ -36,8 +36,9 @@ bench: .venv/.dev .venv/.installed  ## measure against an installed mosquitto
 drill: .venv/.dev .venv/.installed  ## ten hours without a collector, two kills and a dead link, by Sparkplug nodes
 	PYTHONSAFEPATH=1 .venv/bin/python tests/drill
 
-docs: .venv/.dev  ## write docs/settings.md from the settings table
+docs: .venv/.dev .venv/.installed  ## write docs/settings.md from the settings table, and pictures of the status page
 	PYTHONPATH=. .venv/bin/python -m gateway.cli.reference > docs/settings.md
+	FOREBAY_PICTURES=docs/screenshots $(PYTEST) tests/browser/test_pictures.py
 
 lock:  ## pin the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --extra cert --group build pyproject.toml -o requirements/run.txt

@@ -22,6 +22,7 @@ from gateway.web.app import application
 from gateway.web.control import Control
 from gateway.web.poll import SESSIONS, Poll
 from gateway.web.serving import Serving
+from gateway.web.site import Site
 
 
 def main(told: str) -> int:
@@ -63,7 +64,8 @@ async def _serve(settings: Settings, log: Log, companion: bool) -> None:
         passwords, lambda user: user in passwords.names(), key, settings.http_login == "always", time.monotonic
     )
     poll = Poll(Control(settings.control_socket), max(SESSIONS, settings.http_session_metrics))
-    serving = Serving(settings, application(settings, access, poll), log)
+    site = Site(settings, access, poll, Control(settings.control_socket), log)
+    serving = Serving(settings, application(site), log)
     polling = asyncio.create_task(poll.run())
     try:
         await serving.run(stopping)

@@ -1,20 +1,47 @@
 """Which address leads where."""
 
-import time
 from pathlib import Path
 
-from gateway.auth import Passwords
-from gateway.settings import Sources, load
-from gateway.web.access import Access
-from gateway.web.app import application
-from gateway.web.control import Control
-from gateway.web.poll import Poll
-from tests.asgi import called
+import pytest
+
+from tests.unit.gateway.web.rig import FAR, Rig
 
 
-async def test_what_is_nowhere_is_not_found(tmp_path: Path) -> None:
-    settings = load(Sources(sets=(f"data_dir={tmp_path}",)), {})
-    access = Access(Passwords(settings.passwords), lambda user: True, b"k" * 32, False, time.monotonic)
-    app = application(settings, access, Poll(Control(settings.control_socket)))
-    for path in ("/nothing", "/metrics/x", "/static/../access.py"):
-        assert (await called(app, path, client="10.0.0.5", server="10.0.0.1")).status == 404
+@pytest.mark.parametrize("path", ["/static/app.css", "/static/app.js", "/static/icon.svg", "/login"])
+async def test_strangers_get_the_login_page_and_what_it_looks_like(tmp_path: Path, path: str) -> None:
+    async with Rig(tmp_path) as rig:
+        assert (await rig.get(path, **FAR)).status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/sessions", "/session?id=x", "/flows", "/uplinks", "/sparkplug", "/node?id=a/b", "/settings", "/log"]
+)
+async def test_strangers_are_sent_to_the_login_and_back(tmp_path: Path, path: str) -> None:
+    async with Rig(tmp_path) as rig:
+        said = await rig.get(path, **FAR)
+        assert said.status == 303
+        assert said.headers["location"].startswith("/login?to=/")
+        assert (await rig.get(path)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/live?view=overview", "/metrics"])
+async def test_programs_are_not_sent_to_a_form(tmp_path: Path, path: str) -> None:
+    async with Rig(tmp_path) as rig:
+        assert (await rig.get(path, **FAR)).status in (401, 403)
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/metrics/x", "/static/../access.py", "/static/%2e%2e/access.py"])
+async def test_what_is_nowhere_is_not_found(tmp_path: Path, path: str) -> None:
+    async with Rig(tmp_path) as rig:
+        assert (await rig.get(path, **FAR)).status == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/session/end", "/node/rebirth", "/settings/review", "/settings/save", "/logout", "/login"]
+)
+async def test_no_form_is_taken_without_its_token(tmp_path: Path, path: str) -> None:
+    async with Rig(tmp_path) as rig:
+        for token in ("", "x" * 27):
+            said = await rig.post(path, token, {"id": "a/b"})
+            assert said.status == 403
+        assert [one["cmd"] for one in rig.asked if one["cmd"] != "report"] == []
