@@ -3,10 +3,8 @@
 ``verify`` hashes, which takes tens of milliseconds and 19 MiB: call it off the event loop.
 """
 
-import fcntl
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,8 @@ from typing import final
 
 from argon2 import PasswordHasher, Type, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
+
+from gateway.replacing import locked, replace
 
 MEMORY_KIB = 19 * 1024
 _NAME_CHARS_MAX = 1024
@@ -84,7 +84,7 @@ class Passwords:
         if not password:
             raise AuthError("expected a password that is not empty")
         hashed = self._hasher.hash(password)
-        with _locked(self.path):
+        with _changing(self.path):
             kept = [line for line in _lines(self.path) if line.partition(":")[0] != name]
             self.reload()
             is_new = name not in self._hashes
@@ -94,7 +94,7 @@ class Passwords:
 
     def remove(self, name: str) -> None:
         """Remove a user. Raises AuthError when there is none of that name."""
-        with _locked(self.path):
+        with _changing(self.path):
             self.reload()
             if name not in self._hashes:
                 raise AuthError(f'{self.path}: no user "{name}"')
@@ -123,29 +123,14 @@ def _lines(path: Path) -> list[str]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold off other writers of the file; the lock is on its folder, since the file itself is replaced."""
+def _changing(path: Path) -> Iterator[None]:
+    """One change of the file at a time. Raises AuthError where it cannot be written."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
+        with locked(path):
+            yield
     except OSError as error:
         raise AuthError(f"{path}: cannot be written: {error.strerror}") from None
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _replace(path: Path, lines: list[str]) -> None:
-    """Put a new file in the place of the old one at once; only the owner may read it."""
-    new = path.with_name(path.name + ".new")
-    try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, stat.S_IRUSR | stat.S_IWUSR), "wb") as out:
-            out.write("".join(line + "\n" for line in lines).encode(errors="surrogateescape"))
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(new, path)
-    except OSError as error:
-        raise AuthError(f"{path}: cannot be written: {error.strerror}") from None
+    replace(path, "".join(line + "\n" for line in lines).encode(errors="surrogateescape"))

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import signal
-import ssl
 import sys
 import threading
 from collections.abc import Callable
@@ -14,19 +13,20 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from gateway import __version__, process
-from gateway.auth import AuthError, Passwords
+from gateway.access import AccessError
+from gateway.auth import AuthError
 from gateway.bridge.bridge import Bridge, BridgeError
 from gateway.companion import StatusPage
 from gateway.core.discard import NO_QUEUE, PRESENT
 from gateway.core.nodes import ALIVE_KEY
 from gateway.core.router import Router
+from gateway.entrance import Entrance
 from gateway.log import Log, LogHandler
-from gateway.net.admission import Admission
 from gateway.net.connection import Turn
 from gateway.net.control import CommandError, ControlProtocol, ControlServer
-from gateway.net.listeners import Listener, ListenError, bind, is_loopback
+from gateway.net.listeners import ListenError
 from gateway.net.probes import Probes
-from gateway.net.tls import TlsError, server_context
+from gateway.net.tls import TlsError
 from gateway.settings import TABLE, Settings, SettingsError, Sources, as_toml, load
 from gateway.status import Reporter, compiled
 from gateway.store.clock import boottime_ms, read_clocks
@@ -39,7 +39,10 @@ DRAIN_S: Final = 8.0  # for peers and disk, after SIGTERM
 STORE_CLOSE_S: Final = 1.0
 TICK_MS_MIN: Final = 10  # what is due but waits for the disk must not spin the loop
 WATERMARK_BYTES_MAX: Final = 262_144
-NEXT_START: Final = ("listen", "listeners_tls", "data_dir", "durability", "password_file", "store_min_free_bytes")
+NEXT_START: Final = (
+    *("listen", "listeners_tls", "listeners_mtls", "listeners_ws", "listeners_wss", "listeners_unix"),
+    *("listeners_unix_mode", "data_dir", "durability", "password_file", "store_min_free_bytes"),
+)
 
 
 class StartError(Exception):
@@ -58,7 +61,7 @@ def run(settings: Settings) -> int:
     try:
         with asyncio.Runner(loop_factory=process.loop_factory()) as runner:
             return runner.run(Broker(settings, log).serve())
-    except (StartError, StoreError, ListenError, TlsError, AuthError) as e:
+    except (StartError, StoreError, ListenError, AuthError, AccessError) as e:
         log.error(str(e))
         return 1
     except KeyboardInterrupt:
@@ -84,7 +87,7 @@ class Broker:
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings = settings
         self._log = log
-        self._listeners: list[Listener] = []
+        self._entrance = Entrance(log)
         self._stopping = asyncio.Event()
         self._pump = StorePump(self.now, log)
         self._timer: asyncio.TimerHandle | None = None
@@ -105,10 +108,9 @@ class Broker:
         self._loop.set_exception_handler(self._on_loop_exception)
         control = await self._start()
         process.settle()
-        for listener in self._listeners:
-            listener.start()
+        self._entrance.listeners.start()
         self._log.info(
-            f"forebay {__version__} listening on {', '.join(map(str, self._listeners))} "
+            f"forebay {__version__} listening on {', '.join(map(str, self._entrance.listeners.all))} "
             f"({'compiled' if compiled() else 'interpreted'}), data in {self._settings.data_dir}"
         )
         self._page.configure(self._settings)
@@ -125,23 +127,19 @@ class Broker:
     async def _start(self) -> ControlServer:
         """Everything up to accepting; what can fail for want of a right or a port comes before the long load."""
         settings = self._settings
-        sockets = [(sock, False) for host, port in settings.listen for sock in bind(host, port)]
-        sockets += [(sock, True) for host, port in settings.listeners_tls for sock in bind(host, port)]
-        tls = self._tls_context(settings)
+        self._entrance.listeners.bind(settings)
         _writable(settings.data_dir)
-        self._passwords = Passwords(settings.passwords)
+        self._entrance.read(settings)
         self._load()
         self._turn = Turn(self._router, self.now, self._loop.call_soon, self._after_turn, self._on_fault)
         self._pump.start(self._store, self._router, self._turn.touch)
-        self._admission = Admission(self._turn)
         self._probes = Probes(self._turn)
         self._uplinks = LateUplinks(self._turn, self._log, settings.data_dir)
-        for sock, is_tls in sockets:
-            self._listeners.append(Listener(sock, self._turn, self._log, tls=tls if is_tls else None))
+        self._entrance.open(self._turn, settings)
         self._apply(settings)
         self._reporter = Reporter(
             self._router, self._bridge, self._store, self._pump, self._log,
-            lambda: [str(listener) for listener in self._listeners], self._uplinks.rows, self.now(),
+            lambda: [str(listener) for listener in self._entrance.listeners.all], self._uplinks.rows, self.now(),
         )  # fmt: skip
         try:
             control = await ControlServer.start(settings.control_socket, self._on_command)
@@ -167,7 +165,7 @@ class Broker:
         self._pump.restore(snapshot.meta)
         now, clocks = self.now(), read_clocks()
         self._router = Router(
-            settings.limits(), snapshot, now, process.chance(), __version__, clocks.wall_ms, clocks.synced
+            self._entrance.limits(settings), snapshot, now, process.chance(), __version__, clocks.wall_ms, clocks.synced
         )
         self._router.finish_load(self._store.read_now(self._router.needed_segments()), now)
         alive = snapshot.meta.get(ALIVE_KEY)
@@ -181,29 +179,12 @@ class Broker:
         self._bridge.configure(settings, self.now())
         self._log.level, self._log.form = settings.log_level, settings.log_format
         self._turn.high_water_bytes = min(WATERMARK_BYTES_MAX, max(settings.limits().out_high_bytes // 2, 4096))
-        users = settings.passwords.exists()
-        self._admission.verify = self._passwords.verify if users else None
-        for line in self._passwords.damage:
-            self._log.warning(line)
-        for listener in self._listeners:
-            listener.anonymous = settings.allow_anonymous == "true" or (
-                settings.allow_anonymous == "auto" and is_loopback(listener.host)
-            )
-            if not users and not listener.anonymous:
-                self._log.warning(f"{listener} admits nobody: no users in {settings.passwords} (forebay user add NAME)")
         self._uplinks.configure(settings.uplink, self.now())
-
-    def _tls_context(self, settings: Settings) -> ssl.SSLContext | None:
-        if not settings.listeners_tls:
-            return None
-        assert settings.tls_cert is not None
-        assert settings.tls_key is not None
-        return server_context(settings.tls_cert, settings.tls_key, settings.tls_min_version)
 
     def _after_turn(self, now: int) -> None:
         self._bridge.run(now)
         self._pump.run(now)
-        self._admission.run()
+        self._entrance.run()
         self._uplinks.run()
         if self._pump.fatal:
             self._stopping.set()
@@ -229,6 +210,7 @@ class Broker:
         self._turn.sweep(now)
         self._bridge.tick(now)
         self._pump.tick(now)
+        self._entrance.look(now)
         self._log.sweep()
         self._after_turn(now)
         self._turn.touch()
@@ -254,9 +236,8 @@ class Broker:
         old = self._settings
         try:
             new = old.reload()
-            tls = self._tls_context(new) if any(listener.tls is not None for listener in self._listeners) else None
-            self._passwords.reload()
-        except (SettingsError, TlsError, AuthError) as e:
+            contexts = self._entrance.prepare(new)
+        except (SettingsError, TlsError, AuthError, AccessError) as e:
             self._log.error(f"reload: {e}; everything stays as it was")
             raise CommandError(f"{e}; everything stays as it was") from e
         later = []
@@ -266,10 +247,8 @@ class Broker:
                 self._log.warning(f"reload: a new {entry.name} counts from the next start")
                 setattr(new, name, getattr(old, name))
                 later.append(entry.name)
-        for listener in self._listeners:
-            if listener.tls is not None and tls is not None:
-                listener.tls = tls
-        self._router.reload(new.limits(), self.now())
+        self._router.reload(self._entrance.limits(new), self.now())
+        self._entrance.apply(new, contexts)
         self._apply(new)
         self._turn.touch()
         self._log.info("reloaded: settings, users, certificates")
@@ -286,9 +265,7 @@ class Broker:
         """Say goodbye, let peers and disk finish, but wait for nobody longer than DRAIN_S."""
         self._log.info("stopping")
         end = self._loop.time() + DRAIN_S
-        for listener in self._listeners:
-            listener.close()
-        self._admission.close()
+        self._entrance.close()
         self._probes.undo_all()
         self._uplinks.stop()
         await asyncio.sleep(0.01)  # for those that were accepted just now
@@ -338,8 +315,8 @@ class Broker:
             return self._report(command, now)
         if name == "settings":
             return dict(line.split(" = ", 1) for line in as_toml(self._settings))
-        if name == "reload":
-            return self._reload()
+        if name in ("reload", "reload_users"):
+            return self._reload() if name == "reload" else self._reload_users()
         if name == "doctor":
             return self._doctor(command, now)
         if name in ("sparkplug_nodes", "sparkplug_rebirth", "sparkplug_values", "sparkplug_write"):
@@ -374,6 +351,16 @@ class Broker:
         if any(type(number) is not int or number < 0 for number in numbers):
             raise CommandError("report: expected sessions and log_after as whole numbers")
         return self._reporter.report(now, *numbers)
+
+    def _reload_users(self) -> bool:
+        """Users, roles, rules and bans were changed by a command."""
+        try:
+            self._entrance.reread()
+        except (AuthError, AccessError) as e:
+            raise CommandError(f"{e}; everything stays as it was") from e
+        self._router.reload(self._entrance.limits(self._settings), self.now())
+        self._entrance.let_in(self._settings)
+        return True
 
     def _on_sparkplug(self, name: str, command: dict[str, Any], now: int) -> Any:
         if not self._settings.bridge_enabled:

@@ -6,10 +6,11 @@ import dataclasses
 
 from gateway.entry import setting
 from gateway.kinds import Boolean, Choice, Duration, Integer, Priorities, Size
+from gateway.security import SecuritySettings
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
-class OutboundSettings:
+class OutboundSettings(SecuritySettings):
     """Part of ``Settings``."""
 
     mqtt_write_and_flush: bool = setting(

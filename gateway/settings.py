@@ -15,6 +15,7 @@ from typing import Any, final
 
 from gateway.bridge_settings import state_topics
 from gateway.collector_settings import CollectorSettings
+from gateway.core.acl import Acl
 from gateway.core.limits import (
     DROP_NEWEST,
     DROP_OLDEST,
@@ -293,6 +294,11 @@ class Settings(CollectorSettings):
         return self.password_file or self.data_dir / "passwd"
 
     @property
+    def access_file(self) -> Path:
+        """Roles, rules and bans of single users and clients."""
+        return self.data_dir / "access.toml"
+
+    @property
     def control_socket(self) -> Path:
         """Where ``forebay status`` finds the broker."""
         return self.data_dir / "control.sock"
@@ -305,6 +311,7 @@ class Settings(CollectorSettings):
                 value = getattr(self, entry.field)
                 codes = _CODES.get(entry.limit)
                 setattr(limits, entry.limit, value if codes is None else codes[value])
+        limits.acl = Acl(self.acl, [], {}) if self.acl else None
         limits.own_topics = state_topics(self.bridge_host_id)
         return limits
 
@@ -409,14 +416,25 @@ def _known(name: str, value: object, where: str) -> Entry:
 
 def _check_together(settings: Settings) -> None:
     """What one value alone cannot show."""
-    if not settings.listen and not settings.listeners_tls:
-        raise SettingsError('listen = []: expected at least one "HOST:PORT" here or in listeners.tls')
-    for needs in [key for key in ("listeners.tls", "http.listen_tls") if getattr(settings, TABLE[key].field)]:
-        for name, path in (("tls.cert", settings.tls_cert), ("tls.key", settings.tls_key)):
+    with_tls = {
+        "listeners.tls": settings.listeners_tls,
+        "listeners.mtls": settings.listeners_mtls,
+        "listeners.wss": settings.listeners_wss,
+    }
+    if not (settings.listen or any(with_tls.values()) or settings.listeners_ws or settings.listeners_unix):
+        raise SettingsError('listen = []: expected at least one "HOST:PORT" here or a listener of another kind')
+    with_tls["http.listen_tls"] = settings.http_listen_tls
+    needed = {"tls.cert": settings.tls_cert, "tls.key": settings.tls_key}
+    if settings.listeners_mtls:
+        needed["tls.client_ca"] = settings.tls_client_ca
+    for listeners, addresses in with_tls.items():
+        for name, path in needed.items() if addresses else ():
             if path is None:
-                raise SettingsError(f'{name} = "": expected a PEM file, since {needs} is set')
+                raise SettingsError(f'{name} = "": expected a PEM file, since {listeners} is set')
             if not path.is_file():
                 raise SettingsError(f'{name} = "{path}": expected a PEM file, but there is none')
+    if settings.tls_crl is not None and settings.tls_client_ca is None:
+        raise SettingsError(f'tls.crl = "{settings.tls_crl}": expected tls.client_ca as well')
 
 
 def as_toml(settings: Settings, names: Sequence[str] = ()) -> Iterator[str]:

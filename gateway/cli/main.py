@@ -6,9 +6,13 @@ from typing import Annotated
 import typer
 
 from gateway import __version__
+from gateway.access import AccessError
 from gateway.auth import AuthError
+from gateway.certificates import CertificateError
 from gateway.cli import (
+    acl,
     backup,
+    cert,
     collect,
     collector,
     config,
@@ -56,6 +60,8 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(uplink.app, name="uplink")
 app.add_typer(user.app, name="user")
 app.add_typer(collector.app, name="collector")
+app.add_typer(acl.app, name="acl")
+app.add_typer(cert.app, name="cert")
 app.add_typer(config.app, name="config")
 app.add_typer(profile.app, name="profile")
 app.add_typer(sparkplug.app, name="sparkplug")
@@ -91,7 +97,7 @@ def main() -> None:
         _leave(1, "stopped")
     except NoBrokerError as error:
         _leave(3, error)
-    except (RefusedError, AuthError, StoreError, BackupError, QueueError) as error:
+    except (RefusedError, AuthError, AccessError, CertificateError, StoreError, BackupError, QueueError) as error:
         _leave(1, error)
 
 

@@ -41,6 +41,7 @@ def begin(core: Core, s: Session, b: Backlog, filters: list[Subscription]) -> No
         return
     h.end = core.next_seq
     h.filters = filters
+    h.rights = s.rights
     h.counting = True
     core.apps.histories[b] = True
     while core.hold:  # what is held back is of the time before, too

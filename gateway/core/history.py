@@ -8,6 +8,7 @@ from typing import final
 
 from mypy_extensions import i64
 
+from gateway.core.acl import Rights
 from gateway.core.message import Message, Segment
 from gateway.core.record import StoredTarget
 from gateway.core.topics import Subscription, matches
@@ -22,12 +23,15 @@ class History:
         self.filters = filters
         self.left: list[Segment] = []  # still to be counted; none of them leaves the disk meanwhile
         self.counting: bool = False
+        self.rights: Rights | None = None  # as they were then: what was counted is what is read
 
     def target(self, m: Message, sid: int) -> StoredTarget | None:
         """How the message goes to the session, None = not at all."""
         if m.seq >= self.end or m.single or m.qos == 0:
             return None
         topic = m.topic.decode()
+        if self.rights is not None and self.rights.withholds(topic):
+            return None
         qos = 0
         as_published = False
         ids: list[int] = []

@@ -4,7 +4,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core import probing
+from gateway.core import pacing, probing
+from gateway.core.acl import Acl
 from gateway.core.backlog import end, unload
 from gateway.core.delayed import OFFERS_DELAYED
 from gateway.core.delivery import reserve_ids
@@ -17,15 +18,15 @@ from gateway.core.limits import NEVER
 from gateway.core.model import RELEASED, SENT, Backlog, Client, Session
 from gateway.core.origin import ORIGIN, first_mark
 from gateway.core.paths import choose
+from gateway.core.patterns import matches
 from gateway.core.pump import pump
 from gateway.core.ranks import enable, in_memory, overtake, sids, zero_waits
 from gateway.core.routes import is_closed
-from gateway.core.rules import matches
-from gateway.core.seen import remember
+from gateway.core.seen import Seen, remember
 from gateway.core.shared import hand_over, pump_groups, regroup
 from gateway.core.state import CONNACKED, Core
 from gateway.core.state import SESSION_END as SESSION_TIMER
-from gateway.core.subscribe import leave
+from gateway.core.subscribe import leave, withdraw_from
 from gateway.core.uplink import SESSION_PREFIX
 from gateway.core.wills import connection_ended, keep_will, session_ended
 from gateway.mqtt.decode import check_topic_name
@@ -93,7 +94,7 @@ def on_connect(core: Core, c: Client, p: Connect) -> None:
         core.touch(c)
         return
     core.block(c)
-    core.auth.append(c)
+    core.door.asking.append(c)
 
 
 def refuse(core: Core, c: Client, reason: int) -> None:
@@ -102,6 +103,13 @@ def refuse(core: Core, c: Client, reason: int) -> None:
     code = reason if c.version == V5 else connack_v3(reason)
     core.send(c, encode(Connack(False, code), c.version))
     c.closing = True
+
+
+def turn_away(core: Core, c: Client, reason: int) -> None:
+    """In place of an answer to who it is: it may not come in, whoever it is."""
+    if not c.closed and not c.closing:
+        core.unblock(c)
+        refuse(core, c, reason)
 
 
 def on_authenticated(core: Core, c: Client, ok: bool, now: i64) -> None:
@@ -113,7 +121,26 @@ def on_authenticated(core: Core, c: Client, ok: bool, now: i64) -> None:
         core.unblock(c)
         refuse(core, c, NOT_AUTHORIZED if p.username is None else BAD_USER_NAME_OR_PASSWORD)
         return
+    if core.limits.acl is not None and not within_rights(core, core.limits.acl, p):
+        core.unblock(c)
+        refuse(core, c, NOT_AUTHORIZED)
+        return
     admit(core, c, p, now)
+
+
+def within_rights(core: Core, acl: Acl, p: Connect) -> bool:
+    """Its will is a PUBLISH as any other, and whoever is held to rules does not take over what another user left."""
+    rights = acl.of(p.username or "", p.client_id)
+    if rights is None:
+        return True
+    if p.will is not None and not rights.may_write(p.will.topic.decode()):
+        core.log.append(f"{p.client_id}: its will may not be published on {p.will.topic.decode()}: refused")
+        return False
+    s = core.sessions.get(p.client_id)
+    if s is not None and s.user and s.user != p.username:
+        core.log.append(f"{p.client_id}: user {p.username} may not take over the session of user {s.user}: refused")
+        return False
+    return True
 
 
 def expiry_of(core: Core, p: Connect) -> tuple[int, int]:
@@ -163,19 +190,23 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
     s.min_expiry_s = least
     s.deadline = 0
     c.session = s
+    c.meter = pacing.meter(core, now)
     core.session_row(s, 0)
     if s.durable:
         reserve_ids(core, s, now)
     seen = remember(core.seen, client_id)
     if rival:
-        seen.taken(rival, now)
+        taken_over(core, seen, rival, c.peer, now)
     seen.came(p, c.peer, assigned != "", s.matched, now)
     c.seen = seen
     keep_will(core, s, p.will)
     settle_properties(core, c, p)
+    before = s.user
     choose(core, c, s, p.username)
     if not present:
         expect(core, s)
+    elif s.rights is not None and s.user != before:
+        withdraw_from(core, s, s.rights, now)
     if core.watches:
         probing.admitted(core, c, client_id, p, now)
     answer = connack(core, c, p, present, assigned, expiry_s)
@@ -184,6 +215,18 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
         core.wait(CONNACKED, c, s, 0, data)
     else:
         connacked(core, c, data, now)
+
+
+def taken_over(core: Core, seen: Seen, rival: str, peer: str, now: i64) -> None:
+    """One or two are a client that comes back sooner than it is missed; what goes on is told ever more rarely."""
+    before = seen.quarrels
+    seen.taken(rival, now)
+    core.log.append(f"{seen.client_id}: {peer} takes over from {rival}")
+    if seen.quarrels > before and str(seen.quarrels).rstrip("0") == "5":
+        core.alarms.append(
+            f"two clients have the client id {seen.client_id}: {rival} and {peer} have ended each other's connection "
+            f"{seen.quarrels} times; give one of them another id"
+        )
 
 
 def new_session(core: Core, sid: int, client_id: str, durable: bool) -> Session:

@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple, final
 
+from gateway.core.acl import Acl
+
 NEVER: Final = 0xFFFFFFFF  # a session expiry interval that never ends, seconds
 
 DROP_OLDEST: Final = 0  # the oldest QoS 0 first, else the oldest
@@ -29,30 +31,10 @@ class ClientRule(NamedTuple):
     drain_rate: int = UNSET  # messages/s from the queue; 0 = no limit
 
 
-@final
-class Limits:
-    """Values as the settings table gives them; defaults are the product's."""
+class OutboundLimits:
+    """Of the ways out, and of the log that they are read from."""
 
     def __init__(self) -> None:
-        self.max_packet_bytes: int = 1_048_576
-        self.max_topic_levels: int = 128
-        self.max_clientid_chars: int = 65_535
-        self.max_topic_alias: int = 10  # what CONNACK offers to clients (inbound)
-        self.max_connections: int = 0
-        self.max_inflight: int = 32  # outgoing; min with the client's Receive Maximum
-        self.receive_maximum: int = 1000  # inbound, told in CONNACK
-        # sessions
-        self.server_keep_alive_s: int = 0  # 0 = the client's own stands
-        self.retry_ms: int = 0  # 3.1 and 3.1.1: what is not acknowledged is sent again after it, 0 = never
-        self.await_rel_ms: int = 0  # an incoming QoS 2 id is given up without a PUBREL after it, 0 = never
-        self.keepalive_percent: int = 150
-        self.connect_timeout_ms: int = 10_000  # from accept to CONNECT
-        self.max_session_expiry_s: int = NEVER
-        self.session_expiry_s: int = NEVER  # for 3.1/3.1.1 persistent sessions
-        self.min_session_expiry: list[tuple[str, int]] = []  # (client-id pattern with * and ?, seconds), first match
-        self.message_expiry_s: int = 0  # for messages without one
-        self.upgrade_qos: bool = False
-        # outbound paths
         self.client_types: list[ClientRule] = []  # first match
         self.write_and_flush: bool = True  # direct
         self.buffered_msg_count: int = 5
@@ -73,6 +55,38 @@ class Limits:
         self.flush_cache_expiration_ms: int = 300_000
         self.flush_interval_ms: int = 100
         self.flush_idle_ms: int = 200
+
+
+@final
+class Limits(OutboundLimits):
+    """Values as the settings table gives them; defaults are the product's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.acl: Acl | None = None  # None = everybody may do everything
+        self.max_packet_bytes: int = 1_048_576
+        self.max_topic_levels: int = 128
+        self.max_clientid_chars: int = 65_535
+        self.max_topic_alias: int = 10  # what CONNACK offers to clients (inbound)
+        self.max_connections: int = 0
+        # messages and seconds in which a client, or all together, may publish so many
+        self.client_rate_on: bool = False
+        self.client_rate: list[tuple[int, int]] = [(10, 1), (300, 60)]
+        self.total_rate_on: bool = False
+        self.total_rate: list[tuple[int, int]] = [(1000, 1), (50_000, 60)]
+        self.max_inflight: int = 32  # outgoing; min with the client's Receive Maximum
+        self.receive_maximum: int = 1000  # inbound, told in CONNACK
+        # sessions
+        self.server_keep_alive_s: int = 0  # 0 = the client's own stands
+        self.retry_ms: int = 0  # 3.1 and 3.1.1: what is not acknowledged is sent again after it, 0 = never
+        self.await_rel_ms: int = 0  # an incoming QoS 2 id is given up without a PUBREL after it, 0 = never
+        self.keepalive_percent: int = 150
+        self.connect_timeout_ms: int = 10_000  # from accept to CONNECT
+        self.max_session_expiry_s: int = NEVER
+        self.session_expiry_s: int = NEVER  # for 3.1/3.1.1 persistent sessions
+        self.min_session_expiry: list[tuple[str, int]] = []  # (client-id pattern with * and ?, seconds), first match
+        self.message_expiry_s: int = 0  # for messages without one
+        self.upgrade_qos: bool = False
         self.max_mqueue_len: int = 1000  # memory sessions, messages
         self.max_mqueue_bytes: int = 67_108_864  # memory sessions
         self.waiting_bytes_max: int = 268_435_456  # in RAM for slow clients: memory sessions' queues, unsent bytes

@@ -25,10 +25,10 @@ from gateway.core.record import (
     unpack_state,
     unpack_will,
 )
-from gateway.core.rules import apply_all
+from gateway.core.rules import apply_all, rights_of
 from gateway.core.segments import absorb, fits, settle, unpack
 from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Core
-from gateway.core.subscribe import end_group, new_group
+from gateway.core.subscribe import end_group, new_group, withdraw
 from gateway.core.topics import Subscription, split_share
 from gateway.core.wills import publish_will
 
@@ -105,10 +105,12 @@ def load_state(core: Core, s: Session, state: SessionState) -> None:
     s.id_end = state.id_end
     s.id_wanted = state.id_end
     s.user = state.user
+    s.rights = rights_of(core, s)
     b = s.backlog
     if b is not None and state.history >= 0:
         filters = [Subscription.from_row(s.sid, filter, options, id) for filter, options, id in state.filters]
         b.history = History(state.history, filters)
+        b.history.rights = s.rights
         if state.history:
             core.apps.histories[b] = True
     for packet_id in state.awaiting:
@@ -280,6 +282,7 @@ def finish(core: Core, rows: list[tuple[int, bytes]], now: int) -> None:
     core.sent_loads = []
     core.needed = {}
     apply_all(core)
+    withdraw(core, now)
     for ended in [s for s in core.by_sid.values() if s.expiry_s == 0]:
         end_session(core, ended, now)
     for g in [g for g in core.groups.values() if not g.members]:

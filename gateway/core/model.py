@@ -7,10 +7,12 @@ from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from gateway.core.acl import Rights
 from gateway.core.fifo import Fifo
 from gateway.core.held import Held
 from gateway.core.history import History
 from gateway.core.message import Message, PendingAck
+from gateway.core.meter import Meter
 from gateway.core.nodes import Node, Source
 from gateway.core.remote import Remote
 from gateway.core.seen import Seen
@@ -89,7 +91,7 @@ class Route:
         self.key: bytes = b""  # the packed target set of ``durable``
         self.no_local: bool = False  # some target must not get its own messages back
         self.source: Source | None = None  # of a Sparkplug topic, when the bridge is on
-        self.closed: bool = False  # to clients: the broker's own, and what is published later
+        self.closed: bool = False  # to clients: the broker's own, what is published later, and what this one may not
         self.delayed: bool = False  # a topic under $delayed/
         self.delay_s: int = 0
         self.onward: str = ""  # where its messages go then, "" = it is malformed
@@ -229,6 +231,7 @@ class Session:
         self.settled: i64 = 0
         # what its client rule says while it is an APPLICATION's (rules.py); 0 = nothing
         self.user: str = ""  # name of the last CONNECT: rules go by it while nobody is connected, too
+        self.rights: Rights | None = None  # None = it may do everything
         self.max_bytes: i64 = 0
         self.max_age_ms: i64 = 0
         self.trimming: bool = False  # a read is under way for what falls off
@@ -304,6 +307,10 @@ class Client:
         self.connected: bool = False  # CONNACK is out
         self.blocked: bool = False  # the driver must not decode further
         self.parked: Packet | None = None  # what it was blocked by
+        self.meter: Meter | None = None  # of its PUBLISHes, where they have a rate limit
+        self.paced: bool = False  # blocked by that
+        self.paid: bool = False  # what is parked has gone through the meter
+        self.slowed: bool = False  # it was blocked by it once
         self.closing: bool = False
         self.closed: bool = False
         self.out = Outgoing()

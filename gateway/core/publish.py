@@ -238,6 +238,7 @@ def queues_push_back(core: Core, route: Route, p: Publish) -> bool:
 def park(core: Core, c: Client, p: Publish) -> None:
     """Not taken yet: the driver reads this client no further until it is."""
     c.parked = p
+    c.paid = c.meter is not None
     core.block(c)
     core.parked.append(c)
 

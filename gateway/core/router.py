@@ -13,6 +13,7 @@ from gateway.core import (
     dead,
     lifecycle,
     load,
+    pacing,
     paths,
     probing,
     publish,
@@ -80,6 +81,7 @@ class Router:
         self.uplinks = UplinkPort(self.core)
         self.bridge.set_utc(utc_ms, utc_exact, now)
         self.core.flush = paths.flush_cache(limits)
+        self.core.door.meter = pacing.shared_meter(self.core, now)
         self.version = version
         if snapshot is not None:
             load.load(self.core, snapshot, now)
@@ -115,7 +117,8 @@ class Router:
         try:
             if p.type == PUBLISH and s is not None:
                 assert isinstance(p, Publish)
-                publish.on_publish(core, c, s, p, now)
+                if c.meter is None or pacing.may_go_on(core, c, s, c.meter, p, now):
+                    publish.on_publish(core, c, s, p, now)
             elif p.type == CONNECT:
                 assert isinstance(p, Connect)
                 lifecycle.on_connect(core, c, p)
@@ -279,8 +282,10 @@ class Router:
     def reload(self, limits: Limits, now: int) -> None:
         self.core.limits = limits
         paths.reload(self.core)
+        pacing.reload(self.core, now)
         rules.apply_all(self.core)
         ranks.reload(self.core, now)
+        subscribe.withdraw(self.core, now)
         self.core.routes = {}
         self.core.trie.generation += 1
         for g in list(self.core.group_by_sid.values()):
@@ -321,8 +326,8 @@ class Router:
         return reads
 
     def take_auth(self) -> list[Client]:
-        auth = self.core.auth
-        self.core.auth = []
+        auth = self.core.door.asking
+        self.core.door.asking = []
         return auth
 
     def take_resumed(self, now: int) -> list[Client]:
@@ -356,7 +361,7 @@ class Router:
     def busy(self, now: i64) -> bool:
         """Whether the driver should ask for more than sends; spares it the questions in most turns."""
         core = self.core
-        if core.auth or core.reads or core.wake_at or core.log or core.alarms or core.nodes.events:
+        if core.door.asking or core.reads or core.wake_at or core.log or core.alarms or core.nodes.events:
             return True
         if core.uplinks.events:
             return True

@@ -25,6 +25,9 @@ def resolve(core: Core, c: Client, topic: bytes) -> Route:
     """The route of a topic that this connection has not used since the last change. Raises PacketError."""
     remote = c.remote
     route = known(core, topic) if remote is None else brought(core, remote, topic)
+    s = c.session
+    if s is not None and s.rights is not None and not s.rights.may_write(route.name):
+        route = denied(core, s, route)
     if len(topic) <= CACHED_TOPIC_BYTES_MAX:
         if len(c.routes) >= CLIENT_CACHE_MAX:
             c.routes = {}
@@ -66,6 +69,15 @@ def brought(core: Core, remote: Remote, topic: bytes) -> Route:
     made.special = True
     made.renamed = True
     return made
+
+
+def denied(core: Core, s: Session, route: Route) -> Route:
+    """The route of a topic for one who may not publish there: its own, since others may."""
+    core.log.append(f"{s.client_id}: may not publish on {route.name}")
+    own = Route(route.topic, route.name, route.generation)
+    own.closed = True
+    own.special = True
+    return own
 
 
 def route_of(core: Core, name: str) -> Route:
@@ -115,6 +127,8 @@ def find_targets(core: Core, route: Route) -> None:
     for sid, subs in merged.items():
         session = core.by_sid.get(sid)
         if session is not None:
+            if session.rights is not None and session.rights.withholds(name):
+                continue
             t = target(session, None, subs)
             route.targets.append(t)
             limits = core.limits

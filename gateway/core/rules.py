@@ -1,14 +1,11 @@
-"""Which rule holds for a client, and what it makes of an APPLICATION's session."""
+"""Which rules hold for a client: what it may do, and what is made of an APPLICATION's session."""
 
-from fnmatch import fnmatchcase
-
+from gateway.core.acl import Rights
 from gateway.core.limits import UNSET, ClientRule, Limits
 from gateway.core.model import Session
+from gateway.core.patterns import matches
 from gateway.core.state import Core
-
-
-def matches(text: str, pattern: str) -> bool:
-    return fnmatchcase(text, pattern.replace("[", "[[]"))  # only * and ? are special
+from gateway.core.uplink import DEAD_PREFIX, SESSION_PREFIX
 
 
 def rule_of(limits: Limits, client_id: str, username: str | None) -> ClientRule | None:
@@ -30,10 +27,21 @@ def of_session(core: Core, s: Session) -> ClientRule | None:
     return rule if rule is not None and rule.application else None
 
 
+def rights_of(core: Core, s: Session) -> Rights | None:
+    """None = it may do everything: without rules, and what the gateway itself reads with."""
+    acl = core.limits.acl
+    if acl is None or s.client_id.startswith(SESSION_PREFIX):
+        return None
+    if s.client is None and s.client_id.startswith(DEAD_PREFIX):
+        return None
+    return acl.of(s.user, s.client_id)
+
+
 def apply(core: Core, s: Session) -> None:
-    """Take over what the rule says of retention and pace: at CONNECT, at the start, and when settings change."""
+    """Take over what the rules say: at CONNECT, at the start, and when settings change."""
     limits = core.limits
     uplink = s.uplink
+    s.rights = rights_of(core, s)
     rule = of_session(core, s) if uplink is None else None
     s.drain_bytes = 0
     if uplink is not None:

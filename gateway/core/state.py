@@ -10,6 +10,7 @@ from gateway.core.flush import FlushCache
 from gateway.core.ledger import Ledger
 from gateway.core.limits import Limits
 from gateway.core.message import Message, PendingAck, Segment
+from gateway.core.meter import Meter
 from gateway.core.model import Backlog, Client, Delivery, Group, Route, Session
 from gateway.core.nodes import Nodes
 from gateway.core.priority import Priorities
@@ -35,6 +36,7 @@ OWED_MAX: Final = 2048  # answers of one connection that wait for a commit
 SESSION_END: Final = 0
 WILL: Final = 1
 SEGMENT_EXPIRED: Final = 2
+PACED: Final = 3  # a client has room under its rate limit again
 
 
 @final
@@ -210,6 +212,15 @@ class Delayed:
 
 
 @final
+class Door:
+    """Who comes in, and how fast it may go on."""
+
+    def __init__(self) -> None:
+        self.asking: list[Client] = []  # whether they may come in
+        self.meter: Meter | None = None  # of what all clients publish
+
+
+@final
 class Core:
     def __init__(self, limits: Limits, now: int, seed: int) -> None:
         self.limits = limits
@@ -228,7 +239,7 @@ class Core:
         self.stored_wills: dict[str, bool] = {}
         self.sends: list[Client] = []  # this and the next four are for the driver
         self.flush: FlushCache | None = None  # while the direct or the device path gathers
-        self.auth: list[Client] = []
+        self.door = Door()
         self.resumed: list[Client] = []
         self.parked: list[Client] = []
         self.waiting: i64 = 0  # bytes in RAM for slow clients: queues of memory sessions, what sockets did not take
@@ -342,6 +353,9 @@ class Core:
             if kind == SEGMENT_EXPIRED:
                 segment = self.segments.get(id)
                 if segment is not None and at == segment.expires:
+                    alive.add(entry)
+            elif kind == PACED:
+                if s is not None and s.client is not None and s.client.paced:
                     alive.add(entry)
             elif s is not None and at == (s.deadline if kind == SESSION_END else s.will_at):
                 alive.add(entry)

@@ -1,7 +1,10 @@
 """SUBSCRIBE and UNSUBSCRIBE, shared groups coming and going, retained messages for a new subscription."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
+from gateway.core.acl import Rights
 from gateway.core.backlog import end
 from gateway.core.earliest import begin
 from gateway.core.fanout import one_kept
@@ -17,7 +20,9 @@ from gateway.core.topics import Subscription, check_filter, split_share
 from gateway.mqtt.encode import encode
 from gateway.mqtt.errors import ProtocolError
 from gateway.mqtt.packets import V5, Filter, Suback, Subscribe, Unsuback, Unsubscribe
-from gateway.mqtt.reasons import NO_SUBSCRIPTION_EXISTED, QUOTA_EXCEEDED, TOPIC_FILTER_INVALID
+from gateway.mqtt.reasons import NO_SUBSCRIPTION_EXISTED, NOT_AUTHORIZED, QUOTA_EXCEEDED, TOPIC_FILTER_INVALID
+
+TOLD_MAX: Final = 10  # filters of one client in a line of the log
 
 
 def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> None:
@@ -59,6 +64,9 @@ def subscribe(core: Core, version: int, s: Session, f: Filter, identifier: int) 
         return QUOTA_EXCEEDED if version == V5 else 0x80
     if share and f.no_local:
         raise ProtocolError("no local on a shared subscription")  # [MQTT-3.8.3-4]
+    if s.rights is not None and not s.rights.may_subscribe(plain, share != ""):
+        core.log.append(f"{s.client_id}: may not subscribe to {f.filter}")
+        return NOT_AUTHORIZED if version == V5 else 0x80
     sub = Subscription(s.sid, f.filter, f.qos, f.no_local, f.retain_as_published, f.retain_handling, identifier)
     known = f.filter in s.subscriptions
     s.subscriptions[f.filter] = sub
@@ -161,12 +169,38 @@ def unsubscribe(core: Core, s: Session, filter: str, now: i64) -> bool:
     return True
 
 
+def withdraw(core: Core, now: i64) -> None:
+    """The rules have changed."""
+    for s in list(core.by_sid.values()):
+        if s.rights is not None:
+            withdraw_from(core, s, s.rights, now)
+
+
+def withdraw_from(core: Core, s: Session, rights: Rights, now: i64) -> None:
+    """Subscriptions that the rules do not allow end; what is queued already stays."""
+    ended: list[str] = []
+    for filter in list(s.subscriptions):
+        try:
+            share, plain = split_share(filter)
+        except ValueError:
+            continue
+        if not rights.may_subscribe(plain, share != "") and unsubscribe(core, s, filter, now):
+            ended.append(filter)
+    if ended:
+        more = f" and {len(ended) - TOLD_MAX} more" if len(ended) > TOLD_MAX else ""
+        told = ", ".join(ended[:TOLD_MAX])
+        core.alarms.append(f"{s.client_id}: no longer allowed and ended: its subscription to {told}{more}")
+
+
 def send_retained(core: Core, s: Session, now: i64) -> None:
     """To a durable session QoS > 0 goes through the log like any other; the rest waits for room on the connection."""
     fresh = s.fresh
     s.fresh = []
     for sub in fresh:
         found = core.retained.match(sub.filter)
+        rights = s.rights
+        if rights is not None:
+            found = [one for one in found if not rights.withholds(one[0])]
         if s.durable:
             low: list[tuple[str, Message]] = []
             for topic, m in found:

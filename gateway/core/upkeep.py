@@ -5,7 +5,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core import calls, delayed, drain, kept, paths, retention, retry, wills
+from gateway.core import calls, delayed, drain, kept, pacing, paths, retention, retry, wills
 from gateway.core.answers import release_acks
 from gateway.core.backlog import drop_entry, request
 from gateway.core.births import prune
@@ -20,7 +20,7 @@ from gateway.core.model import STAGED, Session
 from gateway.core.pump import pump
 from gateway.core.shared import pump_groups
 from gateway.core.stall import RETRY_MS, carries, put_off, worked
-from gateway.core.state import SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
+from gateway.core.state import PACED, SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
 from gateway.mqtt.packets import V5
 from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
 
@@ -30,16 +30,7 @@ EVICT_SHARE: Final = 50  # one fiftieth of the budget, and what is above it, is 
 
 def tick(core: Core, now: i64) -> i64:
     """Do what is due; returns when the next thing is, at most a second ahead (gateway ms)."""
-    while core.timers and core.timers[0][0] <= now:
-        _, kind, id = heappop(core.timers)
-        if kind == SESSION_END:
-            session_due(core, id, now)
-        elif kind == WILL:
-            wills.due(core, id, now)
-        elif kind == SEGMENT_EXPIRED:
-            segment = core.segments.get(id)
-            if segment is not None and segment.expires <= now:
-                request(core, Reading(None, [segment], 0, EXPIRED))
+    run_timers(core, now)
     core.wake_at = 0
     if core.hold:
         expire(core, now)
@@ -64,6 +55,21 @@ def tick(core: Core, now: i64) -> i64:
         due = delayed.run(core, due, now)
     flush = core.flush
     return due if flush is None else paths.tick(core, flush, due, now)
+
+
+def run_timers(core: Core, now: i64) -> None:
+    while core.timers and core.timers[0][0] <= now:
+        _, kind, id = heappop(core.timers)
+        if kind == SESSION_END:
+            session_due(core, id, now)
+        elif kind == WILL:
+            wills.due(core, id, now)
+        elif kind == PACED:
+            pacing.due(core, id)
+        elif kind == SEGMENT_EXPIRED:
+            segment = core.segments.get(id)
+            if segment is not None and segment.expires <= now:
+                request(core, Reading(None, [segment], 0, EXPIRED))
 
 
 def check(core: Core, now: i64) -> None:

@@ -6,6 +6,7 @@ from gateway.core.limits import NEVER
 from gateway.core.topics import matches
 
 SESSION_PREFIX: Final = "$uplink/"  # of the client id of its session; no client may come in with such a one
+DEAD_PREFIX: Final = "$dead/"  # of the client id of the session that holds a dead letter
 
 # directions of a rule
 OUT: Final = "out"

@@ -1,6 +1,6 @@
 """What the uplinks' driver has of the core: settings and connections go in, events come out."""
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
@@ -12,11 +12,9 @@ from gateway.core.origin import origin_pair
 from gateway.core.state import RETAINED, Core
 from gateway.core.subscribe import subscribe, unsubscribe
 from gateway.core.topics import SHARE
-from gateway.core.uplink import SESSION_PREFIX, Event, Login, Uplink
+from gateway.core.uplink import DEAD_PREFIX, SESSION_PREFIX, Event, Login, Uplink
 from gateway.mqtt.packets import V5, Filter
 from gateway.mqtt.reasons import ADMINISTRATIVE_ACTION
-
-DEAD_PREFIX: Final = "$dead/"  # of the client id of the session that holds a dead letter
 
 
 @final

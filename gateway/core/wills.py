@@ -4,6 +4,7 @@ from mypy_extensions import i64
 
 from gateway.core.fanout import deliver_all, deliver_kept, deliver_rest, retain
 from gateway.core.ingest import arrive, enclosed
+from gateway.core.ledger import ACL
 from gateway.core.message import Message
 from gateway.core.model import Route, Session
 from gateway.core.nodes import COMMAND, NDEATH, Source
@@ -55,6 +56,11 @@ def due(core: Core, sid: int, now: i64) -> None:
 
 def publish_will(core: Core, client_id: str, w: Will, s: Session | None, now: i64) -> None:
     """Publication and removal of the pending will are one transaction."""
+    if s is not None and s.rights is not None and not s.rights.may_write(w.topic.decode()):
+        core.log.append(f"{client_id}: its will may no longer be published on {w.topic.decode()}")
+        core.ledger.drop(0, ACL, 1)
+        core.will_row(client_id, None)
+        return
     deadline: i64 = now + w.expiry * 1000 if w.expiry >= 0 else 0
     m = Message(w.topic, w.payload, w.qos, w.retain, w.props, deadline)
     m.promised = True

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, final
 
 from gateway.collector_settings import CollectorRule
-from gateway.core.rules import matches
+from gateway.core.patterns import matches
 from gateway.core.topics import matches as filter_matches
 from gateway.core.topics import split_share
 from gateway.doctor.products import Product, is_made_up, product_of, stem

@@ -162,6 +162,17 @@ class Rates:
 
 
 @final
+class RateList:
+    """Limits MESSAGES:SECONDS, separated by commas, as they stand."""
+
+    allowed: Final = 'limits such as "100:1,1000:60"'
+
+    def toml(self, text: Text) -> str:
+        Rates().toml(text)
+        return ",".join(part.strip() for part in str(text).split(",") if part.strip())
+
+
+@final
 class Priorities:
     """Topic and priority from 1 to 255, or the word "disabled" for none."""
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.imports.readings import Flag, Property, Rates, Whole, Word
+from gateway.imports.readings import Flag, Property, RateList, Rates, Whole, Word
 from gateway.imports.table import Mapped, Origin, Row, Unmapped
 
 _COUNT: Final = 2**31 - 1
@@ -11,7 +11,7 @@ _APP: Final = "mqtt.persistent-session.app.persisted-messages."
 _PACE: Final = "mqtt.rate-limits.application-persisted-messages."
 _TOPIC: Final = "queue.kafka.application-persisted-msg.topic-properties"
 _PAYLOAD: Final = "one limit for all listeners, on the whole packet; the largest of TBMQ's is taken"
-_RATES: Final = "Forebay has no rate limits: publishers are read more slowly when the store falls behind"
+_RATES: Final = "what is too much waits on the client's side and is read later, where TBMQ drops it or disconnects"
 _PACKS: Final = "there are no packs: a message is settled for itself and sent again when its client reconnects"
 _KAFKA: Final = "Forebay needs no Kafka: messages are in its own store, bounded by store.max_bytes"
 _NAMES: Final = "client ids and filters need not be names of Kafka topics"
@@ -118,6 +118,25 @@ _MQTT: Final[tuple[Row, ...]] = (
     _payload("wss"),
 )
 
+_INCOMING: Final[tuple[Row, ...]] = (
+    _same("mqtt.rate-limits.total.enabled", "MQTT_TOTAL_RATE_LIMITS_ENABLED", Flag()),
+    Mapped(
+        "mqtt.rate-limits.total.config",
+        "mqtt.rate-limits.total.config",
+        RateList(),
+        "it counts what clients publish; TBMQ counts what goes out to them as well",
+        "MQTT_TOTAL_RATE_LIMITS_CONFIG",
+    ),
+    _same("mqtt.rate-limits.incoming-publish.enabled", "MQTT_INCOMING_RATE_LIMITS_ENABLED", Flag()),
+    Mapped(
+        "mqtt.rate-limits.incoming-publish.client-config",
+        "mqtt.rate-limits.incoming-publish.client-config",
+        RateList(),
+        _RATES,
+        "MQTT_INCOMING_RATE_LIMITS_CLIENT_CONFIG",
+    ),
+)
+
 _LOG: Final[tuple[Row, ...]] = (
     Mapped(
         _TOPIC,
@@ -204,11 +223,11 @@ _WITHOUT: Final[tuple[Row, ...]] = (
         "MQTT_3_1_MAX_CLIENT_ID_LENGTH",
     ),
     Unmapped("mqtt.*", "Forebay has nothing like it", "MQTT_*"),
-    Unmapped("mqtt.rate-limits.*", _RATES, "MQTT_TOTAL_RATE_LIMITS_*"),
-    Unmapped("mqtt.rate-limits.incoming-publish.*", _RATES, "MQTT_INCOMING_RATE_LIMITS_*"),
+    Unmapped("mqtt.rate-limits.total.*", "the limit has no schedule of its own", "MQTT_TOTAL_RATE_LIMITS_*"),
+    Unmapped("mqtt.rate-limits.*", "Forebay has no rate limit like it"),
     Unmapped(
         "mqtt.rate-limits.outgoing-publish.*",
-        "Forebay has no rate limits: a slow subscriber is held by its inflight window and its queue",
+        "what goes out has no rate limit: a slow subscriber is held by its inflight window and its queue",
         "MQTT_OUTGOING_RATE_LIMITS_*",
     ),
     Unmapped(
@@ -250,10 +269,10 @@ _WITHOUT: Final[tuple[Row, ...]] = (
     Unmapped("security.*", "users are not imported: see forebay user, password_file and allow_anonymous", "SECURITY_*"),
     Unmapped("sql.*", "Forebay needs no PostgreSQL", "SQL_*"),
     Unmapped("spring.*", "Forebay needs no PostgreSQL", "SPRING_*"),
-    Unmapped("blocked-client.*", "clients are not blocked by lists: see forebay user", "BLOCKED_CLIENT_*"),
+    Unmapped("blocked-client.*", "who is blocked is not imported: see forebay user ban", "BLOCKED_CLIENT_*"),
     Unmapped("stats.*", "figures are in forebay status and under $SYS (sys_interval)", "STATS_*"),
     Unmapped("management.*", "figures are in forebay status and under $SYS (sys_interval)", "METRICS_*"),
     Unmapped("historical-data-report.*", "Forebay keeps no history of its figures", "HISTORICAL_DATA_*"),
 )
 
-TBMQ: Final = Origin("TBMQ", _DELIVERY + _MQTT + _LOG + _WITHOUT)
+TBMQ: Final = Origin("TBMQ", _DELIVERY + _MQTT + _INCOMING + _LOG + _WITHOUT)

@@ -1,16 +1,27 @@
-"""Who may connect: the anonymous rule at once, passwords on threads of their own."""
+"""Who may connect: bans, certificates and the anonymous rule at once, passwords on threads of their own."""
 
 import asyncio
+import contextlib
+import hashlib
+import os
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, final
 
+from gateway.core.lifecycle import turn_away
 from gateway.core.model import Client
+from gateway.mqtt.packets import Connect
+from gateway.mqtt.reasons import BANNED, CONNECTION_RATE_EXCEEDED, NOT_AUTHORIZED
 from gateway.net.connection import Connection, Turn
+from gateway.net.throttle import Throttle, host_of
+from gateway.net.tls import user_of
 
 THREADS: Final = 2  # hashing is made to be slow: more would only take the event loop's core
+NICENESS: Final = 10  # of these threads: the event loop goes first
 WAITING_MAX: Final = 4096
+KNOWN_MAX: Final = 10_000  # logins that need no hash again: after a power cut all clients come at once
 
 
 @final
@@ -18,39 +29,68 @@ class Admission:
     """Answers the router's authentication questions.
 
     ``verify(username, password)`` blocks; None when there are no users: then
-    the rule for clients without a name holds for all.
+    the rule for clients without a name holds for all. ``banned(host, client
+    id, user)`` says who may not come in ("" = not known). ``certificate_user``
+    is as the setting tls.certificate_user. ``failures`` counts wrong passwords.
     """
 
     def __init__(self, turn: Turn) -> None:
         self.verify: Callable[[str, bytes], bool] | None = None
+        self.banned: Callable[[str, str, str], bool] = _nobody
+        self.certificate_user = "cn"
+        self.failures = Throttle(0, 60)
         self._turn = turn
         self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(THREADS, "auth")
+        self._pool = ThreadPoolExecutor(THREADS, "auth", initializer=_give_way)
         self._waiting: deque[Client] = deque()
         self._working = 0
         self._closed = False
+        self._secret = os.urandom(32)  # what is remembered of passwords is of no use elsewhere
+        self._known: dict[bytes, None] = {}
 
     def run(self) -> None:
         """Take the router's questions; call after every turn that touched the router."""
         for client in self._turn.router.take_auth():
             link = client.link
             assert isinstance(link, Connection)
-            assert client.connect is not None
             if self._closed:
                 link.abort()
-            elif client.connect.username is None or self.verify is None:
-                self._answer(client, link.anonymous)
-            elif len(self._waiting) >= WAITING_MAX:
-                link.abort()  # no answer is true here; it may come again
             else:
-                self._waiting.append(client)
+                self._decide(client, link)
         self._work()
+
+    def forget(self) -> None:
+        """Users have changed: every password is hashed again."""
+        self._known.clear()
 
     def close(self) -> None:
         """Answer nobody any more."""
         self._closed = True
         self._waiting.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _decide(self, client: Client, link: Connection) -> None:
+        connect = client.connect
+        assert connect is not None
+        certificate = link.certificate() if self.certificate_user != "off" else None
+        if certificate:
+            name = user_of(certificate, self.certificate_user)
+            if not name:
+                self._refuse(client, NOT_AUTHORIZED, "its certificate names no user")
+                return
+            connect.username = name
+        if self.banned(host_of(client.peer), connect.client_id, connect.username or ""):
+            self._refuse(client, BANNED, f"{connect.client_id} is banned")
+        elif certificate:
+            self._answer(client, True)
+        elif connect.username is None or self.verify is None:
+            self._answer(client, link.anonymous)
+        elif self._digest(connect) in self._known:
+            self._answer(client, True)
+        elif len(self._waiting) >= WAITING_MAX:
+            link.abort()  # no answer is true here; it may come again
+        else:
+            self._waiting.append(client)
 
     def _work(self) -> None:
         while self._waiting and self._working < THREADS:
@@ -60,6 +100,9 @@ class Admission:
                 continue
             assert connect is not None
             assert verify is not None
+            if self.failures.is_spent(host_of(client.peer), self._turn.now()):
+                self._refuse(client, CONNECTION_RATE_EXCEEDED, "too many wrong passwords from there")
+                continue
             self._working += 1
             self._pool.submit(self._verify, verify, client, connect.username or "", connect.password or b"")
 
@@ -69,13 +112,42 @@ class Admission:
         try:
             ok = verify(username, password)
         finally:
-            self._loop.call_soon_threadsafe(self._verified, client, ok)
+            self._loop.call_soon_threadsafe(self._verified, client, ok, verify)
 
-    def _verified(self, client: Client, ok: bool) -> None:
+    def _verified(self, client: Client, ok: bool, verify: Callable[[str, bytes], bool]) -> None:
         self._working -= 1
+        connect = client.connect
+        if not ok:
+            self.failures.spend(host_of(client.peer), self._turn.now())
+        elif connect is not None and verify is self.verify:
+            if len(self._known) >= KNOWN_MAX:
+                del self._known[next(iter(self._known))]
+            self._known[self._digest(connect)] = None
         self._answer(client, ok)
         self._work()
+
+    def _digest(self, connect: Connect) -> bytes:
+        made = hashlib.blake2b(
+            (connect.username or "").encode(errors="surrogatepass"), key=self._secret, digest_size=32
+        )
+        made.update(b"\0" + (connect.password or b""))  # a user name holds no zero [MQTT-1.5.4-2]
+        return made.digest()
+
+    def _refuse(self, client: Client, reason: int, why: str) -> None:
+        core = self._turn.router.core
+        core.log.append(f"{client.peer} refused: {why}")
+        turn_away(core, client, reason)
+        self._turn.touch()
 
     def _answer(self, client: Client, ok: bool) -> None:
         self._turn.router.on_authenticated(client, ok, self._turn.now())
         self._turn.touch()
+
+
+def _nobody(host: str, client_id: str, username: str) -> bool:
+    return False
+
+
+def _give_way() -> None:
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)  # on Linux: of this thread alone

@@ -244,6 +244,11 @@ class Connection:
         if transport is not None:
             transport.abort()
 
+    def certificate(self) -> object:
+        """The client's certificate as ``ssl`` tells it, a false value where it gave none."""
+        transport = self._transport
+        return None if transport is None else transport.get_extra_info("peercert")
+
     def replace_transport(self, transport: asyncio.Transport) -> asyncio.Transport | None:
         """Write to this one alone from now on; gives back the one before, None when the connection has ended."""
         before = self._transport

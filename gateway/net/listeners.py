@@ -3,18 +3,40 @@
 import asyncio
 import errno
 import ipaddress
+import os
 import socket
 import ssl
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, cast, final
 
+from gateway.core.meter import Bucket
 from gateway.log import Log
 from gateway.net.connection import Connection, Turn
+from gateway.net.control import ShortPath
 from gateway.net.tls import HANDSHAKE_TIMEOUT_S
 
 BACKLOG: Final = 4096  # the kernel cuts it to net.core.somaxconn
 ACCEPTS_PER_TURN: Final = 64
 ACCEPT_PAUSE_S: Final = 1.0
 SHORT_OF_MEANS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+# ways in
+TCP: Final = "tcp"
+TLS: Final = "tls"
+MTLS: Final = "mtls"
+WS: Final = "ws"
+WSS: Final = "wss"
+UNIX: Final = "unix"
+_SAID: Final = {
+    TCP: "",
+    TLS: " (TLS)",
+    MTLS: " (TLS with certificates)",
+    WS: " (WebSocket)",
+    WSS: " (WebSocket, TLS)",
+    UNIX: "",
+}
 
 
 class ListenError(Exception):
@@ -65,18 +87,54 @@ def _bind_one(family: int, kind: int, proto: int, address: tuple[object, ...]) -
     return sock
 
 
+def bind_unix(path: Path, mode: str) -> socket.socket:
+    """A bound Unix socket that those may open whom ``mode`` (octal) lets; a stale one goes. Raises ListenError."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        _take_away(path)
+        with ShortPath(path) as short:
+            sock.bind(short)
+        path.chmod(int(mode, 8))
+    except OSError as e:
+        sock.close()
+        raise ListenError(f"cannot listen on {path}: {e.strerror or e}") from e
+    return sock
+
+
+def _take_away(path: Path) -> None:
+    """A socket that nobody serves any more; raises OSError when somebody does, or it is no socket."""
+    if not path.is_socket():
+        return  # binding tells what is wrong
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, ShortPath(path) as short:
+        try:
+            probe.connect(short)
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
 @final
 class Listener:
-    """One listening socket.
+    """One listening socket of one of the ways in (``kind``).
 
-    ``tls`` and ``anonymous`` (whether a client needs no user name) may change
-    at any time; they hold for the connections that come next.
+    What is set from outside may change at any time and holds for the connections that come next: ``tls``, where there
+    is TLS and None = no usable certificate; ``anonymous``, whether a client needs no user name; ``origins`` of pages
+    on a WebSocket; ``bucket``, how fast it takes connections; ``refuses(host)``, why one does not come in.
     """
 
-    def __init__(self, sock: socket.socket, turn: Turn, log: Log, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, sock: socket.socket, turn: Turn, log: Log, kind: str = TCP, path: Path | None = None) -> None:
+        self.kind = kind
+        self.path = path  # of a Unix socket
+        self.secure = kind in (TLS, MTLS, WSS)
         self.anonymous = False
-        self.tls = tls
-        self.host, self.port = sock.getsockname()[:2]
+        self.tls: ssl.SSLContext | None = None
+        self.origins: Sequence[str] = ()
+        self.bucket: Bucket | None = None
+        self.refuses: Callable[[str], str] = _welcome
+        self.host: str = "unix" if kind == UNIX else sock.getsockname()[0]
+        self.port: int = 0 if kind == UNIX else sock.getsockname()[1]
         self._sock = sock
         self._turn = turn
         self._log = log
@@ -85,8 +143,13 @@ class Listener:
         self._pause: asyncio.TimerHandle | None = None
         self._short = False
 
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.kind == UNIX or is_loopback(self.host)
+
     def __str__(self) -> str:
-        return address_text(self.host, self.port) + (" (TLS)" if self.tls is not None else "")
+        return (str(self.path) if self.kind == UNIX else address_text(self.host, self.port)) + _SAID[self.kind]
 
     def start(self) -> None:
         """Accept from now on. Raises ListenError when another process got the port in between."""
@@ -104,12 +167,18 @@ class Listener:
             self._pause.cancel()
         self._loop.remove_reader(self._sock.fileno())
         self._sock.close()
-        if self.tls is not None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+        if self.secure:
             for task in self._starting:
                 task.cancel()
 
     def _on_acceptable(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
+            wait_ms = self.bucket.wait(self._turn.now()) if self.bucket is not None else 0
+            if wait_ms:
+                self._rest(wait_ms / 1000)  # they wait in the system's queue
+                return
             try:
                 sock, address = self._sock.accept()
             except (BlockingIOError, InterruptedError):
@@ -117,16 +186,23 @@ class Listener:
                 return
             except OSError as e:
                 if e.errno in SHORT_OF_MEANS:
-                    self._rest(e)
+                    self._run_short(e)
                     return
                 continue  # this one peer went away before it was accepted
-            self._admit(sock, address_text(address[0], address[1]))
+            if self.bucket is not None:
+                self.bucket.spend()
+            if self.kind == UNIX:
+                self._admit(sock, "unix", _who(sock))
+            else:
+                self._admit(sock, address[0], address_text(address[0], address[1]))
 
-    def _admit(self, sock: socket.socket, peer: str) -> None:
-        router = self._turn.router
-        if router.full():
+    def _admit(self, sock: socket.socket, host: str, peer: str) -> None:
+        why = "max_connections reached" if self._turn.router.full() else self.refuses(host)
+        if self.secure and self.tls is None:
+            why = "there is no usable certificate"
+        if why:
             sock.close()
-            self._log.noise("refused: max_connections", f"{peer} refused: max_connections reached")
+            self._log.noise(f"refused: {why}", f"{peer} refused: {why}")
             return
         sock.setblocking(False)
         task = self._loop.create_task(self._begin(sock, peer))
@@ -139,6 +215,8 @@ class Listener:
         try:
             # a compiled class has no Protocol for a base, only its methods
             connection = cast(asyncio.Protocol, Connection(self._turn, peer, self.anonymous))
+            if self.kind in (WS, WSS):
+                connection = self._over_websocket(connection, peer)
             await self._loop.connect_accepted_socket(lambda: connection, sock, ssl=tls, ssl_handshake_timeout=timeout)
         except (OSError, TimeoutError) as e:  # ssl.SSLError is an OSError
             sock.close()
@@ -146,17 +224,38 @@ class Listener:
         except asyncio.CancelledError:
             sock.close()
 
-    def _rest(self, error: OSError) -> None:
+    def _over_websocket(self, connection: asyncio.Protocol, peer: str) -> asyncio.Protocol:
+        from gateway.net.websocket import ServerWebSocket
+
+        def refused(why: str) -> None:
+            self._log.noise("no connection", f"{peer} did not get through: {why}")
+
+        return ServerWebSocket(connection, self.origins, refused)
+
+    def _run_short(self, error: OSError) -> None:
         """Out of descriptors or memory: the socket stays readable, so watching it would spin the loop."""
-        self._loop.remove_reader(self._sock.fileno())
-        self._pause = self._loop.call_later(ACCEPT_PAUSE_S, self._wake)
+        self._rest(ACCEPT_PAUSE_S)
         if not self._short:
             self._short = True
             self._log.warning(f"{self} accepts nobody for now: {error.strerror}")
 
+    def _rest(self, seconds: float) -> None:
+        self._loop.remove_reader(self._sock.fileno())
+        self._pause = self._loop.call_later(seconds, self._wake)
+
     def _wake(self) -> None:
         self._pause = None
         self._loop.add_reader(self._sock.fileno(), self._on_acceptable)
+
+
+def _welcome(host: str) -> str:
+    return ""
+
+
+def _who(sock: socket.socket) -> str:
+    """The process on the other side of a Unix socket."""
+    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return f"unix:pid={pid},uid={uid}"
 
 
 def _why(error: Exception) -> str:

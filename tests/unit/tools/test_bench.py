@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.core.limits import Limits
-from tests.bench import applications, commits, micro_core, scale, sweep
+from tests.bench import applications, commits, logins, micro_core, scale, sweep
 from tests.bench.core_rig import Rig
 from tests.bench.measuring import Bench
 from tests.bench.report import show
@@ -142,3 +142,12 @@ def test_the_rig_delivers_and_commits() -> None:
     assert batch.records.count(b"kept") == 2
     rig.router.on_committed(batch.number, rig.now)
     assert rig.take() == {"other": b"\x40\x02\x00\x01\x40\x02\x00\x02"}
+
+
+def test_a_flood_of_logins_is_answered_and_live_messages_come_through() -> None:
+    found = logins.measure(50, 0.3)
+    assert set(found) == {"before_ms", "during_ms", "after_ms", "broker_cpu", "codes"}
+    codes = found["codes"]
+    assert isinstance(codes, dict)
+    assert codes.keys() <= {str(0x86), str(0x9F)}
+    assert sum(codes.values()) > 0

@@ -1,9 +1,11 @@
 """``forebay user``, and where passwords come from."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from gateway.access import Access
 from gateway.auth import Passwords
 from tests.command import Forebay
 
@@ -41,3 +43,46 @@ def test_damage_is_told(forebay: Forebay, tmp_path: Path) -> None:
     code, out, err = forebay("user", "list", "--data-dir", ".")
     assert (code, out) == (0, "")
     assert err == "forebay: passwd: line 1: not NAME:$argon2id$...; it lets nobody in\n"
+
+
+def test_roles(forebay: Forebay, tmp_path: Path) -> None:
+    assert forebay("user", "add", "anna", "--role", "device", "--password-file", "-", stdin=b"x").code == 0
+    assert forebay("user", "role", "plc-1", "application").out == "plc-1: application\n"
+    assert Access(tmp_path / "var" / "access.toml").roles == {"anna": "device", "plc-1": "application"}
+    assert forebay("user", "list").out == "anna (device)\nplc-1 (application)\n"
+    assert json.loads(forebay("user", "list", "--json").out) == [
+        {"user": "anna", "role": "device", "password": True},
+        {"user": "plc-1", "role": "application", "password": False},
+    ]
+    assert forebay("user", "role", "anna", "packer") == (
+        2,
+        "",
+        "forebay: --role packer: expected one of application, device, none, operator\n",
+    )
+    assert forebay("acl", "allow", "read", "pack/#", "--role", "packer").code == 0
+    assert forebay("user", "role", "anna", "packer").code == 0
+    assert forebay("user", "remove", "anna").code == 0
+    assert forebay("user", "role", "plc-1", "none").out == "plc-1: no role\n"
+    assert Access(tmp_path / "var" / "access.toml").roles == {}
+
+
+def test_a_user_is_not_added_without_the_role_that_it_should_have(forebay: Forebay) -> None:
+    assert forebay("user", "add", "anna", "--role", "nosuch", "--password-file", "-", stdin=b"x").code == 2
+    assert forebay("user", "list").out == ""
+
+
+def test_bans(forebay: Forebay) -> None:
+    assert forebay("user", "ban", "eve").out == "eve: banned\n"
+    assert forebay("user", "ban", "--client-id", "c-*").code == 0
+    assert forebay("user", "ban", "--address", "10.0.0.7/24").out == "10.0.0.0/24: banned\n"
+    assert forebay("user", "ban", "--address", "10.0.0.0/24").code == 0
+    assert forebay("user", "bans").out == "username eve\nclient_id c-*\naddress 10.0.0.0/24\n"
+    assert forebay("user", "unban", "--address", "10.0.0.0/24").out == "10.0.0.0/24: no longer banned\n"
+    assert json.loads(forebay("user", "bans", "--json").out) == [{"username": "eve"}, {"client_id": "c-*"}]
+    for arguments, error in (
+        (("ban",), "expected one of a user, --client-id and --address"),
+        (("ban", "a", "--client-id", "b"), "expected one of a user, --client-id and --address"),
+        (("ban", "--address", "x"), "--address x: expected an address or network such as 10.0.0.0/24"),
+        (("unban", "adam"), "adam: expected a username in forebay user bans"),
+    ):
+        assert forebay("user", *arguments) == (2, "", f"forebay: {error}\n")

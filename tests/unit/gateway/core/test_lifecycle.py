@@ -99,3 +99,17 @@ def test_assigned_ids_are_told_and_differ() -> None:
     b = broker()
     names = {connect(b, "", clean=True).connack.props["assigned_client_identifier"] for _ in range(20)}
     assert len(names) == 20
+
+
+def test_two_clients_with_one_id_are_named_with_both_addresses() -> None:
+    b = broker()
+    for _ in range(60):
+        connect(b, "twin")
+    alarms = [line for line in b.router.take_alarms() if "twin" in line]
+    assert alarms == [
+        "two clients have the client id twin: 127.0.0.1:5 and 127.0.0.1:6 have ended each other's connection 5 times; "
+        "give one of them another id",
+        "two clients have the client id twin: 127.0.0.1:50 and 127.0.0.1:51 have ended each other's connection 50 "
+        "times; give one of them another id",
+    ]
+    assert "twin: 127.0.0.1:6 takes over from 127.0.0.1:5" in b.router.take_log()

@@ -11,6 +11,7 @@ _DEVICE = "mqtt.persistent-session.device.persisted-messages."
 _APP = "mqtt.persistent-session.app.persisted-messages."
 _TOPIC = "TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES"
 _APP_QUEUE = "queue.application-persisted-msg."
+_RATES = "mqtt.rate-limits."
 DOCUMENTED = [
     # key of the yml, variable, default, our key or "" where there is none
     ("mqtt.write-and-flush", "MQTT_MSG_WRITE_AND_FLUSH", "true", "mqtt.write-and-flush"),
@@ -81,10 +82,20 @@ DOCUMENTED = [
     ("mqtt.version-3-1.max-client-id-length", "MQTT_3_1_MAX_CLIENT_ID_LENGTH", "1024", ""),
     ("mqtt.retransmission.enabled", "MQTT_RETRANSMISSION_ENABLED", "false", ""),
     ("mqtt.connect.threads", "MQTT_CONNECT_THREADS", "4", ""),
-    ("mqtt.rate-limits.total.enabled", "MQTT_TOTAL_RATE_LIMITS_ENABLED", "false", ""),
-    ("mqtt.rate-limits.total.config", "MQTT_TOTAL_RATE_LIMITS_CONFIG", "1000:1,50000:60", ""),
-    ("mqtt.rate-limits.incoming-publish.enabled", "MQTT_INCOMING_RATE_LIMITS_ENABLED", "false", ""),
-    ("mqtt.rate-limits.incoming-publish.client-config", "MQTT_INCOMING_RATE_LIMITS_CLIENT_CONFIG", "10:1,300:60", ""),
+    (_RATES + "total.enabled", "MQTT_TOTAL_RATE_LIMITS_ENABLED", "false", _RATES + "total.enabled"),
+    (_RATES + "total.config", "MQTT_TOTAL_RATE_LIMITS_CONFIG", "1000:1,50000:60", _RATES + "total.config"),
+    (
+        _RATES + "incoming-publish.enabled",
+        "MQTT_INCOMING_RATE_LIMITS_ENABLED",
+        "false",
+        _RATES + "incoming-publish.enabled",
+    ),
+    (
+        _RATES + "incoming-publish.client-config",
+        "MQTT_INCOMING_RATE_LIMITS_CLIENT_CONFIG",
+        "10:1,300:60",
+        _RATES + "incoming-publish.client-config",
+    ),
     ("mqtt.rate-limits.outgoing-publish.enabled", "MQTT_OUTGOING_RATE_LIMITS_ENABLED", "false", ""),
     ("mqtt.rate-limits.outgoing-publish.client-config", "MQTT_OUTGOING_RATE_LIMITS_CLIENT_CONFIG", "10:1,300:60", ""),
     (

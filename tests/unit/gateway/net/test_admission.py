@@ -1,4 +1,5 @@
 import asyncio
+import os
 import socket
 import threading
 import time
@@ -9,8 +10,9 @@ import pytest
 
 from gateway.core.limits import Limits
 from gateway.core.router import Router
-from gateway.net.admission import THREADS, Admission
+from gateway.net.admission import NICENESS, THREADS, Admission
 from gateway.net.connection import Connection, Turn
+from gateway.net.throttle import Throttle
 from tests import wire_format as mqtt
 
 
@@ -23,6 +25,7 @@ class Rig:
         self.turn = Turn(self.router, lambda: 0, loop.call_soon, self.after, lambda peer, error: None)
         self.admission = Admission(self.turn)
         self.most = 0
+        self.asked: list[str] = []  # the users whose passwords were hashed
         self._lock = threading.Lock()
         self._now = 0
 
@@ -33,6 +36,7 @@ class Rig:
         with self._lock:
             self._now += 1
             self.most = max(self.most, self._now)
+            self.asked.append(username)
         time.sleep(0.02)
         with self._lock:
             self._now -= 1
@@ -41,16 +45,17 @@ class Rig:
         return (username, password) == ("ann", b"secret")
 
     async def connack(
-        self, anonymous: bool, username: str | None = None, password: str | None = None, version: int = 4
-    ) -> int:
+        self, anonymous: bool, username: str | None = None, password: str | None = None, version: int = 4,
+        peer: str = "10.0.0.1:5000", client_id: str = "",
+    ) -> int:  # fmt: skip
         """The reason code of the CONNACK."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
-        connection = Connection(self.turn, "peer", anonymous)
+        connection = Connection(self.turn, peer, anonymous)
         loop = asyncio.get_running_loop()
         await loop.connect_accepted_socket(lambda: cast(asyncio.Protocol, connection), theirs)
         reader, writer = await asyncio.open_connection(sock=ours)
-        writer.write(mqtt.connect("", version, username=username, password=password))
+        writer.write(mqtt.connect(client_id, version, username=username, password=password))
         async with asyncio.timeout(5):
             answer = await reader.read(4)
         writer.close()
@@ -98,3 +103,75 @@ async def test_after_close_nobody_gets_in(rig: Rig) -> None:
     rig.admission.close()
     with pytest.raises(ConnectionResetError):
         await rig.connack(True)
+
+
+async def test_a_login_is_hashed_once_until_users_change(rig: Rig) -> None:
+    verify = rig.verify
+    rig.admission.verify = verify
+    for _ in range(3):
+        assert await rig.connack(False, "ann", "secret") == 0
+    assert await rig.connack(False, "ann", "wrong") == 4
+    assert await rig.connack(False, "annsecret", "") == 4
+    assert rig.asked == ["ann", "ann", "annsecret"]
+    rig.admission.forget()
+    assert await rig.connack(False, "ann", "secret") == 0
+    assert rig.asked == ["ann", "ann", "annsecret", "ann"]
+
+
+async def test_what_was_right_under_users_of_before_is_not_remembered(rig: Rig) -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(username: str, password: bytes) -> bool:
+        started.set()
+        return go_on.wait(10)
+
+    rig.admission.verify = slow
+    login = asyncio.create_task(rig.connack(False, "ann", "old"))
+    await asyncio.to_thread(started.wait, 10)
+    rig.admission.forget()
+    rig.admission.verify = rig.verify
+    go_on.set()
+    assert await login == 0
+    assert await rig.connack(False, "ann", "old") == 4
+
+
+@pytest.mark.parametrize(("version", "reason"), [(4, 3), (5, 0x9F)])
+async def test_wrong_passwords_from_one_address_are_refused_unseen(rig: Rig, version: int, reason: int) -> None:
+    rig.admission.verify = rig.verify
+    rig.admission.failures = Throttle(3, 60)
+    assert await rig.connack(False, "ann", "secret") == 0
+    codes = [await rig.connack(False, f"x{i}", "wrong", version) for i in range(6)]
+    assert codes == [4 if version == 4 else 0x86] * 3 + [reason] * 3
+    assert rig.asked == ["ann", "x0", "x1", "x2"]
+    assert await rig.connack(False, "ann", "secret", version) == 0, "who was in before comes in again"
+    assert await rig.connack(False, "new", "secret", version) == reason
+    assert await rig.connack(False, "x", "wrong", version, peer="10.0.0.2:5000") == (4 if version == 4 else 0x86)
+    assert await rig.connack(True, None, None, version) == 0
+
+
+async def test_a_flood_of_wrong_passwords_costs_few_hashes(rig: Rig) -> None:
+    rig.admission.verify = rig.verify
+    rig.admission.failures = Throttle(3, 60)
+    codes = await asyncio.gather(*(rig.connack(False, "x", "wrong") for _ in range(40)))
+    assert sorted(set(codes)) == [3, 4]
+    assert len(rig.asked) <= 3 + THREADS
+
+
+@pytest.mark.parametrize(("version", "reason"), [(4, 5), (5, 0x8A)])
+async def test_who_is_banned_is_refused_before_any_password(rig: Rig, version: int, reason: int) -> None:
+    rig.admission.verify = rig.verify
+    rig.admission.banned = lambda host, client_id, user: host == "10.0.0.9" or client_id == "bad" or user == "eve"
+    assert await rig.connack(True, None, None, version, client_id="bad") == reason
+    assert await rig.connack(False, "eve", "any", version) == reason
+    assert await rig.connack(False, "ann", "secret", version, peer="10.0.0.9:1") == reason
+    assert rig.asked == []
+    assert await rig.connack(False, "ann", "secret", version, client_id="good") == 0
+
+
+async def test_hashing_gives_way_to_the_event_loop(rig: Rig) -> None:
+    def verify(username: str, password: bytes) -> bool:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) >= NICENESS
+
+    rig.admission.verify = verify
+    assert await rig.connack(False, "ann", "x") == 0
+    assert os.getpriority(os.PRIO_PROCESS, 0) < NICENESS

@@ -1,0 +1,142 @@
+"""All listening sockets of a broker: opened from the settings, and changed with them and with the certificate files."""
+
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, final
+
+from gateway.core.meter import Bucket
+from gateway.log import Log
+from gateway.net.connection import Turn
+from gateway.net.listeners import MTLS, TCP, TLS, UNIX, WS, WSS, Listener, bind, bind_unix
+from gateway.net.throttle import Throttle
+from gateway.net.tls import Files, Stamp, TlsError
+from gateway.settings import Settings
+
+POLL_MS: Final = 1000  # between two looks at the certificate files
+
+Contexts = dict[str, ssl.SSLContext]
+"""By kind of listener."""
+
+
+@final
+class Listeners:
+    """In the order: ``bind``, ``open``, ``apply``, ``start``, ``close``."""
+
+    def __init__(self, log: Log) -> None:
+        self.all: list[Listener] = []
+        self._log = log
+        self._bound: list[tuple[str, socket.socket, Path | None]] = []
+        self._files: Files | None = None
+        self._tried: Stamp = ()  # the files as they were last read
+        self._seen: Stamp = ()  # as they were at the last look
+        self._look_at = 0
+        self._arrivals = Throttle(0, 1)
+        self._banned: Callable[[str], bool]
+        self._turn: Turn
+
+    def bind(self, settings: Settings) -> None:
+        """Take the addresses; nobody is accepted yet. Raises ListenError."""
+        ways = [(TCP, settings.listen), (TLS, settings.listeners_tls), (MTLS, settings.listeners_mtls)]
+        ways += [(WS, settings.listeners_ws), (WSS, settings.listeners_wss)]
+        for kind, addresses in ways:
+            for host, port in addresses:
+                self._bound += [(kind, sock, None) for sock in bind(host, port)]
+        path = settings.listeners_unix
+        if path is not None:
+            self._bound.append((UNIX, bind_unix(path, settings.listeners_unix_mode), path))
+
+    def open(self, turn: Turn, banned: Callable[[str], bool]) -> None:
+        """``banned(host)`` says from where nobody comes in."""
+        self._turn, self._banned = turn, banned
+        self.all = [Listener(sock, turn, self._log, kind, path) for kind, sock, path in self._bound]
+        for listener in self.all:
+            listener.refuses = self._refuses
+
+    def read(self, settings: Settings) -> Contexts:
+        """What the certificate files hold now, where a listener needs it. Raises TlsError."""
+        files = _files_of(settings)
+        self._tried = self._seen = () if files is None else files.stamp()
+        return {} if files is None else self._contexts(files)
+
+    def apply(self, settings: Settings, users: bool, contexts: Contexts) -> None:
+        """Take the settings over for the connections that come next; ``users``: there is a password file."""
+        self._files = _files_of(settings)
+        if (self._arrivals.count, self._arrivals.seconds) != (settings.address_connection_rate, 1):
+            self._arrivals = Throttle(settings.address_connection_rate, 1)
+        rate = settings.connection_rate
+        for listener in self.all:
+            listener.bucket = Bucket(rate, 1, self._turn.now()) if rate else None
+            listener.origins = settings.websocket_origins
+            listener.anonymous = settings.allow_anonymous == "true" or (
+                settings.allow_anonymous == "auto" and listener.local
+            )
+            by_certificate = listener.secure and settings.tls_client_ca and settings.tls_certificate_user != "off"
+            if not users and not listener.anonymous and not by_certificate:
+                self._log.warning(f"{listener} admits nobody: no users in {settings.passwords} (forebay user add NAME)")
+        self._put(contexts)
+
+    def start(self) -> None:
+        """Accept from now on. Raises ListenError."""
+        for listener in self.all:
+            listener.start()
+
+    def close(self) -> None:
+        for listener in self.all:
+            listener.close()
+
+    def look(self, now: int) -> None:
+        """Certificate files that have changed, and are not being written any more, count from now on.
+
+        What is wrong with them is told once, and those of before stay in force.
+        """
+        files = self._files
+        if files is None or now < self._look_at:
+            return
+        self._look_at = now + POLL_MS
+        stamp = files.stamp()
+        if stamp == self._tried:
+            return
+        if stamp != self._seen:
+            self._seen = stamp
+            return
+        self._tried = stamp
+        try:
+            contexts = self._contexts(files)
+        except TlsError as e:
+            self._log.error(f"{e}; TLS goes on with the files of before")
+            return
+        self._put(contexts)
+        self._log.info("certificate files have changed: new connections get the new ones")
+
+    def _contexts(self, files: Files) -> Contexts:
+        asked = files.context()
+        if not any(listener.kind == MTLS for listener in self.all):
+            return {TLS: asked, WSS: asked}
+        return {TLS: asked, WSS: asked, MTLS: files.context(required=True)}
+
+    def _put(self, contexts: Contexts) -> None:
+        for listener in self.all:
+            if listener.kind in contexts:
+                listener.tls = contexts[listener.kind]
+
+    def _refuses(self, host: str) -> str:
+        if self._banned(host):
+            return "banned"
+        now = self._turn.now()
+        if self._arrivals.is_spent(host, now):
+            return "too many connections from there"
+        self._arrivals.spend(host, now)
+        return ""
+
+
+def _files_of(settings: Settings) -> Files | None:
+    """None where no listener needs them."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    if not (settings.listeners_tls or settings.listeners_mtls or settings.listeners_wss):
+        return None
+    return Files(
+        settings.tls_cert, settings.tls_key, settings.tls_client_ca, settings.tls_crl, settings.tls_min_version
+    )
