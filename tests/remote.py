@@ -1,7 +1,6 @@
 """A broker of the tests at the far end of an uplink: it answers as it is told to, and forwards or does not."""
 
 import asyncio
-import contextlib
 import ssl
 from typing import Self, final
 
@@ -24,6 +23,7 @@ from gateway.mqtt.packets import (
     Suback,
     Subscribe,
 )
+from gateway.net.websocket import ServerWebSocket
 
 
 class Told(asyncio.Protocol):
@@ -43,10 +43,13 @@ class Told(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.decoder.feed(data)
-        with contextlib.suppress(PacketError):  # the decoder is dead then
+        try:
             while (packet := self.decoder.next()) is not None:
                 self.remote.packets.append(packet)
                 self.answer(packet)
+        except PacketError:
+            assert self.transport is not None
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self in self.remote.links:
@@ -90,7 +93,7 @@ class Told(asyncio.Protocol):
 class FakeRemote:
     """``async with``: it listens on ``port``. What it does is set by its attributes, at any time."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, port: int = 0, websocket: bool = False) -> None:
         self.port = port
         self.forwards = True
         self.silent = False  # no CONNACK
@@ -101,8 +104,11 @@ class FakeRemote:
         self.connects: list[Connect] = []
         self.publishes: list[Publish] = []
         self.packets: list[Packet] = []
-        self._tls = tls
+        self._tls, self._websocket = tls, websocket
         self._server: asyncio.Server | None = None
+
+    def _accept(self) -> asyncio.Protocol:
+        return ServerWebSocket(Told(self), (), lambda why: None) if self._websocket else Told(self)
 
     def forward(self, packet: Publish) -> None:
         """To whoever has subscribed to just that topic, at QoS 0."""
@@ -118,7 +124,7 @@ class FakeRemote:
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Told(self), "127.0.0.1", self.port, ssl=self._tls)
+        self._server = await loop.create_server(self._accept, "127.0.0.1", self.port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import ssl
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Self, final
 
@@ -82,7 +82,7 @@ class Relay:
 
     def passed(self) -> list[Passed]:
         """All that has passed, taken apart."""
-        found: list[Passed] = self._call(self._taken_apart())
+        found: list[Passed] = self._call(self._all())
         return found
 
     # on its thread
@@ -114,8 +114,8 @@ class Relay:
         for link in self._links:
             link.abort()
 
-    async def _taken_apart(self) -> list[Passed]:
-        return [_taken_apart(bytes(link.up), bytes(link.down)) for link in self._links]
+    async def _all(self) -> list[Passed]:
+        return [taken_apart(bytes(link.up), bytes(link.down)) for link in self._links]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -146,7 +146,7 @@ class Relay:
         raise ConnectionResetError  # the other half ends too
 
 
-def _taken_apart(up: bytes, down: bytes) -> Passed:
+def taken_apart(up: bytes, down: bytes) -> Passed:
     version, passed = 0, Passed([], [])
     waiting: dict[int, list[bytes]] = {}  # by packet id, which is another message's once the first is acknowledged
     for raw in _frames(up):
@@ -163,6 +163,29 @@ def _taken_apart(up: bytes, down: bytes) -> Passed:
             if packet.fields.get("code", 0) < 0x80:
                 passed.acknowledged.append(payload)
     return passed
+
+
+def faults(passed: Sequence[Passed], count: int, window: int, again: int) -> list[str]:
+    """Broken promises to a broker that was sent the numbers below ``count``, one line each.
+
+    ``window``: what may be in flight, and so come twice, whenever a connection ends. ``again``: what the publisher sent
+    twice, which is none of the uplink's doing.
+    """
+    found: list[str] = []
+    acknowledged = {int(payload) for one in passed for payload in one.acknowledged}
+    if lost := sorted(set(range(count)) - acknowledged):
+        found.append(f"lost: {lost[:10]} ({len(lost)} of {count})")
+    came = [int(payload) for one in passed for payload in one.upwards]
+    first = list(dict.fromkeys(came))
+    if first != sorted(first):
+        at = next(index for index in range(1, len(first)) if first[index] < first[index - 1])
+        found.append(f"out of order: {first[max(at - 3, 0) : at + 5]}")
+    connections = sum(1 for one in passed if one.upwards)
+    twice = len(came) - len(first)
+    print(f"{count} messages, {connections} connections, {twice} duplicates, {again} sent twice by the publisher")
+    if twice > window * max(connections - 1, 0) + again:
+        found.append(f"{twice} duplicates over {connections} connections, of which {again} are the publisher's")
+    return found
 
 
 def _frames(data: bytes) -> list[bytes]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.control import ask
+from gateway.cli.control import NoBrokerError, ask
 from tests import wire_format as mqtt
 from tests.harness import Broker, free_port
 from tests.system.disks import until
@@ -38,11 +38,22 @@ def gateways(stack: ExitStack, folder: Path, links: dict[str, str], direction: s
                 "heartbeat": 1,
             }
             settings["uplink"] = json.dumps([row])
-        made[name] = stack.enter_context(Broker(folder / name, settings, port=port))
+        made[name] = Broker(folder / name, settings, port=port)
+        stack.callback(made[name].kill9)
+        made[name].start(wait=False)
+    for broker in made.values():
+        broker.wait_ready()
     for name in links:
-        socket = made[name].data_dir / "control.sock"
-        until(lambda: ask(socket, {"cmd": "uplinks"})[0]["state"] == "forwarding", f"{name} forwards", 30)  # noqa: B023
+        until(lambda: forwards(made[name]), f"{name} forwards", 30)  # noqa: B023
     return made
+
+
+def forwards(broker: Broker) -> bool:
+    try:
+        rows = ask(broker.data_dir / "control.sock", {"cmd": "uplinks"})
+    except NoBrokerError:
+        return False  # its socket comes a moment after its port
+    return [row["state"] for row in rows] == ["forwarding"]
 
 
 def arrivals(made: dict[str, Broker]) -> dict[str, Counter[bytes]]:
@@ -57,7 +68,7 @@ def arrivals(made: dict[str, Broker]) -> dict[str, Counter[bytes]]:
     found: dict[str, Counter[bytes]] = {}
     for name, wire in subscribers.items():
         found[name] = Counter()
-        for packet in wire.until_quiet(1.5):
+        for packet in wire.until_quiet(1):
             if packet.type == mqtt.PUBLISH:
                 found[name][packet["payload"]] += 1
                 wire.ack(mqtt.PUBACK, packet["pid"])

@@ -249,3 +249,23 @@ async def test_messages_go_out() -> None:
         packet = remote.publishes[0]
         assert isinstance(packet, Publish)
         assert (packet.topic, packet.payload, packet.qos) == (b"t/1", b"x", 1)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_over_a_websocket(ca: trustme.CA, tmp_path: Path, secure: bool) -> None:
+    async with FakeRemote(server_tls(ca) if secure else None, websocket=True) as remote, gateway() as here:
+        scheme, keys = ("wss", {"ca": str(tmp_path / "ca.pem")}) if secure else ("ws", {})
+        here.begin([f"{scheme}://localhost:{remote.port}/mqtt"], **keys)
+        await here.is_in(course.FORWARDING)
+        here.router.bridge.publish("t/1", b"x" * 100_000, 1, False, here.now())
+        here.turn.touch()
+        await here.until(lambda: remote.publishes[-1].topic == b"t/1", "the message")
+        remote.cut()
+        await here.until(lambda: remote.dials == 2, "the next link")
+        await here.is_in(course.FORWARDING)
+
+
+async def test_a_server_that_speaks_no_websocket_is_named() -> None:
+    async with FakeRemote() as remote, gateway() as here:
+        here.begin([f"ws://127.0.0.1:{remote.port}"])
+        await here.until(lambda: "WebSocket: no WebSocket" in here.text.getvalue(), "the reason")

@@ -30,6 +30,12 @@ async def test_all_of_it(version: str) -> None:
         assert connect.clean_start
 
 
+async def test_a_websocket_is_a_step_of_its_own() -> None:
+    async with FakeRemote(websocket=True) as remote:
+        steps = await tried(remote, addresses=[f"ws://127.0.0.1:{remote.port}"])
+        assert steps == ["DNS", "TCP", "WebSocket", "CONNECT", "SUBSCRIBE", "PUBLISH", "heartbeat"]
+
+
 async def test_each_failure_has_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.uplink.trial.WAIT_S", 0.2)
     async with FakeRemote() as remote:
