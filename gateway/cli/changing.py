@@ -99,7 +99,7 @@ def rollback(
 
 def _write(path: Path, text: str, dry_run: bool) -> None:
     before = read(path)
-    settings = check(path, text) if dry_run else write(path, text, _stamp())
+    settings = check(path, text) if dry_run else write(path, text, stamp())
     for line in difflib.unified_diff(
         before.splitlines(), text.splitlines(), str(path), str(path), "before", "now", n=0
     ):
@@ -134,5 +134,5 @@ def _known(name: str) -> Any:
     return TABLE[name]
 
 
-def _stamp() -> str:
+def stamp() -> str:
     return time_of(read_clocks().wall_ms).translate({ord(":"): None, ord("-"): None})

@@ -1,18 +1,17 @@
 """``forebay uplink add``: one more ``[[uplink]]`` in the settings file, checked before anything is written."""
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gateway.cli.changing import stamp
 from gateway.cli.control import NoBrokerError, RefusedError, ask
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError
 from gateway.entry import RowError
-from gateway.kinds import Kind
-from gateway.settings import SettingsError, Sources, load
-from gateway.uplink_kinds import Rules
+from gateway.settings import Sources, load
+from gateway.settings_file import read, write
+from gateway.settings_rows import with_rows
 from gateway.uplink_settings import FIELDS, parsed
 
 Filters = list[str] | None
@@ -40,21 +39,21 @@ def add(
 ) -> None:
     """Add an uplink to the settings file; a broker that runs with this file takes it over at once."""
     if config is None:
-        raise UsageError("--config (or FOREBAY_CONFIG) is missing: expected the settings file that it is written to")
+        raise UsageError("no settings file to write to: expected --config FILE or FOREBAY_CONFIG")
     rules: list[dict[str, object]] = []
     for direction, filters in (("out", out), ("in", inward), ("both", both)):
         for filter in filters or ():
             rule: dict[str, object] = {"direction": direction, "filter": filter, "qos": qos}
             given = {"local_prefix": local_prefix, "remote_prefix": remote_prefix}
             rules.append(rule | {key: value for key, value in given.items() if value})
-    row: dict[str, object] = {"name": name, "addresses": addresses, "rules": rules, **_others(sets or [])}
+    row: dict[str, object] = {"name": name, "addresses": addresses, **_others(sets or []), "rules": rules}
     if not rules:
         raise UsageError("no rule: expected --out, --in or --both with a topic filter")
     try:
         parsed(row, "")
     except RowError as error:
         raise UsageError(f"uplink{error}") from None
-    _write(config, block(row))
+    write(config, with_rows(config, read(config), {"uplink": [row]}), stamp())
     typer.echo(f"{name}: added to {config}{_taken_over(config, data_dir, name)}")
 
 
@@ -67,40 +66,6 @@ def _others(sets: list[str]) -> dict[str, object]:
             raise UsageError(f"--set: {key}: expected KEY=VALUE with one of the keys {keys}")
         found[key] = FIELDS[key].kind.from_text(text)
     return found
-
-
-def block(row: dict[str, object]) -> str:
-    """The table as it stands in the file."""
-    lines = ["[[uplink]]"]
-    for key, value in row.items():
-        kind: Kind = FIELDS[key].kind
-        text = kind.show(kind.parse(value))
-        if isinstance(kind, Rules):
-            text = text.replace("[{", "[\n  {", 1).replace("}, {", "},\n  {").replace("}]", "},\n]")
-        lines.append(f"{key} = {text}")
-    return "\n".join(lines) + "\n"
-
-
-def _write(config: Path, text: str) -> None:
-    """Append; the file is replaced as a whole once the new one is sound. Raises SettingsError."""
-    try:
-        before = config.read_text(encoding="utf-8") if config.exists() else ""
-        mode = config.stat().st_mode & 0o777 if config.exists() else 0o600
-        with tempfile.NamedTemporaryFile("w", dir=config.parent, prefix=config.name, delete=False) as out:
-            fresh = Path(out.name)
-            out.write(before + ("\n" if before and not before.endswith("\n") else "") + ("\n" if before else "") + text)
-            out.flush()
-            os.fsync(out.fileno())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{config}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        load(Sources(fresh), {})
-        fresh.chmod(mode)
-        fresh.replace(config)
-    except SettingsError as error:
-        raise SettingsError(str(error).replace(str(fresh), str(config))) from None
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def _taken_over(config: Path, data_dir: str | None, name: str) -> str:

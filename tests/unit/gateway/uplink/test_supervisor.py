@@ -254,7 +254,8 @@ async def test_messages_go_out() -> None:
 @pytest.mark.parametrize("secure", [False, True])
 async def test_over_a_websocket(ca: trustme.CA, tmp_path: Path, secure: bool) -> None:
     async with FakeRemote(server_tls(ca) if secure else None, websocket=True) as remote, gateway() as here:
-        scheme, keys = ("wss", {"ca": str(tmp_path / "ca.pem")}) if secure else ("ws", {})
+        scheme = "wss" if secure else "ws"
+        keys: dict[str, Any] = {"ca": str(tmp_path / "ca.pem")} if secure else {}
         here.begin([f"{scheme}://localhost:{remote.port}/mqtt"], **keys)
         await here.is_in(course.FORWARDING)
         here.router.bridge.publish("t/1", b"x" * 100_000, 1, False, here.now())
