@@ -73,8 +73,9 @@ def _print(report: dict[str, Any]) -> None:
         console.print(table)
     else:
         console.print("No flow was seen: nobody has published since the start of the broker.")
-    if report["topics_left_out"]:
-        console.print(f"{report['topics_left_out']} more topics were not looked at.")
+    for name in ("flows", "topics"):
+        if report[f"{name}_left_out"]:
+            console.print(f"{report[f'{name}_left_out']} more {name} are left out.")
     for finding in report["findings"]:
         console.print()
         console.print(f"{finding['severity']}: {shown(finding['what'])} [{finding['code']}]")

@@ -12,7 +12,7 @@ from gateway.core.rules import of_session
 from gateway.core.seen import Seen
 from gateway.core.state import Core
 
-TOPICS_MAX: Final = 5000  # looked up for one report; each costs a few microseconds of the event loop
+TOPICS_MAX: Final = 2000  # looked up for one report; each costs a few microseconds of the event loop
 
 
 def facts(core: Core, now: i64) -> Row:

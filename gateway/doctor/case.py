@@ -1,5 +1,6 @@
 """The snapshot as the checks ask for it: who collects, who publishes, which program is behind a client id."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final, final
 
@@ -12,6 +13,7 @@ from gateway.doctor.snapshot import Ask, Client, Keeper, Lead, Snapshot
 
 QOS_BITS: Final = 3  # of what a SUBACK grants
 REFUSED: Final = 0x80
+HEIRS_MAX: Final = 20  # sessions with the same filters that are looked at
 
 
 @final
@@ -19,8 +21,21 @@ class Case:
     def __init__(self, snapshot: Snapshot, ask: Ask) -> None:
         self.snapshot, self.ask, self.gateway = snapshot, ask, snapshot.gateway
         self.clients = snapshot.clients
+        self._rules: dict[str, CollectorRule | None] = {}
+        self._products: dict[str, Product] = {}
+        self._left = Counter(  # of each machine, ids that came once and have left, without their ends
+            (client.host, stem(client.client_id))
+            for client in self.clients.values()
+            if client.connects == 1 and not client.connected
+        )
         self.keepers = {**snapshot.keepers, **{keeper.client_id: keeper for keeper in self._ended()}}
         self.collectors = [keeper for keeper in self.keepers.values() if self._collects(keeper)]
+        self._names = {keeper.client_id for keeper in self.collectors}
+        self._gone = [keeper for keeper in self.collectors if keeper.client_id not in snapshot.keepers]
+        self._in_use: dict[frozenset[str], list[Keeper]] = {}  # by their filters
+        for keeper in self.collectors:
+            if keeper.connected and keeper.persistent:
+                self._in_use.setdefault(frozenset(keeper.subscriptions), []).append(keeper)
         # each topic with the collectors that it leads to, and the QoS of their subscriptions
         self.leads = [
             (lead, self._leads_to(lead))
@@ -35,11 +50,16 @@ class Case:
 
     def rule(self, client_id: str) -> CollectorRule | None:
         """The row of the settings that declares this collector."""
-        return next((rule for rule in self.gateway.collectors if matches(client_id, rule.client_id)), None)
+        if client_id not in self._rules:
+            found = (rule for rule in self.gateway.collectors if matches(client_id, rule.client_id))
+            self._rules[client_id] = next(found, None)
+        return self._rules[client_id]
 
     def product(self, client_id: str) -> Product:
-        rule = self.rule(client_id)
-        return product_of(client_id, rule.product if rule is not None else "")
+        if client_id not in self._products:
+            rule = self.rule(client_id)
+            self._products[client_id] = product_of(client_id, rule.product if rule is not None else "")
+        return self._products[client_id]
 
     def machine(self, client_id: str) -> str:
         """Name and address, for people."""
@@ -52,16 +72,16 @@ class Case:
         if is_made_up(client_id) or (client is not None and client.assigned):
             return True
         root = stem(client_id)
-        if not root or client is None:
-            return False
-        return len([one for one in self._like(client, root) if not one.connected]) >= 2
+        return client is not None and bool(root) and client.connected and self._left[client.host, root] >= 2
 
-    def _like(self, client: Client, root: str) -> Iterator[Client]:
-        """Others of the same machine whose ids differ only in an end drawn by lot, and that came once."""
-        for other in self.clients.values():
-            if other.client_id != client.client_id and other.host == client.host and other.connects == 1:
-                if stem(other.client_id) == root:
-                    yield other
+    def has_heir(self, keeper: Keeper) -> bool:
+        """Whether a session with the same filters is in use on the same machine: the client has another id now."""
+        client = self.clients.get(keeper.client_id)
+        for other in self._in_use.get(frozenset(keeper.subscriptions), [])[:HEIRS_MAX]:
+            heir = self.clients.get(other.client_id)
+            if client is None or heir is None or (client.host == heir.host and heir.since_ms <= client.since_ms):
+                return True
+        return False
 
     def _ended(self) -> Iterator[Keeper]:
         """Subscribers that left and whose sessions ended with it: nothing is kept for them."""
@@ -91,10 +111,9 @@ class Case:
         return wild or client is None or not client.publishes
 
     def _leads_to(self, lead: Lead) -> dict[str, int]:
-        names = {keeper.client_id for keeper in self.collectors}
-        found = {name: qos for name, qos in lead.targets.items() if name in names and name != lead.publisher}
-        for keeper in self.collectors:
-            if keeper.client_id in self.snapshot.keepers or keeper.client_id == lead.publisher:
+        found = {name: qos for name, qos in lead.targets.items() if name in self._names and name != lead.publisher}
+        for keeper in self._gone:
+            if keeper.client_id == lead.publisher:
                 continue
             granted = [qos for name, qos in keeper.subscriptions.items() if filter_matches(name, lead.topic)]
             if granted:

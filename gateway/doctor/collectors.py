@@ -146,18 +146,7 @@ def _is_orphan(case: Case, keeper: Keeper) -> bool:
     """It is away, another that is there holds the same filters, and the two ids look like one program's."""
     if keeper.connected or not keeper.subscriptions or case.rule(keeper.client_id) is not None:
         return False
-    client = case.clients.get(keeper.client_id)
-    for other in case.collectors:
-        if other.client_id == keeper.client_id or not other.connected or not other.persistent:
-            continue
-        if other.subscriptions.keys() != keeper.subscriptions.keys():
-            continue
-        heir = case.clients.get(other.client_id)
-        same_host = client is None or heir is None or client.host == heir.host
-        later = client is None or heir is None or heir.since_ms <= client.since_ms
-        if same_host and later:
-            return True
-    return False
+    return case.has_heir(keeper)
 
 
 def _held(case: Case, keeper: Keeper, client: Client | None) -> Iterator[Finding]:

@@ -94,8 +94,8 @@ PRODUCTS: Final = (
             KEEP_ALIVE: "mqtt-broker node: Keep Alive = 30",
             TOPICS: "topic of the mqtt in node",
         },
-        ids=r"(?i)(nodered_|node-red).*",
-        random=r"nodered_[0-9a-f]{16}",
+        ids=r"(?i)(nodered|node-red).*",
+        random=r"nodered_?[0-9a-f]{16}",
         offline=DROPS,
     ),
     Product(

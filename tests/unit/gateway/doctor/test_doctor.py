@@ -1,9 +1,11 @@
 """The verdict on each flow."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
+from gateway.doctor.doctor import FLOWS_MAX
 from gateway.doctor.snapshot import Lead
 from tests.unit.gateway.doctor.scene import HISTORIAN, PLC, report, scene
 
@@ -55,3 +57,14 @@ def test_what_touches_only_others_is_not_told_of_a_flow() -> None:
     clients = {**first.clients, "plc2": first.clients[PLC].__class__(client_id="plc2")}
     flows = report(scene(leads=(other,), clients=clients)).flows
     assert {flow.publisher: flow.findings for flow in flows} == {PLC: (), "plc2": ("publish_qos0",)}
+
+
+def test_of_too_many_flows_the_buffered_ones_are_left_out_first() -> None:
+    more = tuple(
+        Lead(publisher=f"p{n}", topic=f"line/{n}", qos=(n % 2,), targets={HISTORIAN: 1}) for n in range(FLOWS_MAX)
+    )
+    plc = scene().clients[PLC]
+    clients = {lead.publisher: dataclasses.replace(plc, client_id=lead.publisher) for lead in more}
+    found = report(scene(leads=more, clients=clients))
+    assert (len(found.flows), found.flows_left_out) == (FLOWS_MAX, 1)
+    assert [flow.buffered for flow in found.flows] == ["no"] * (FLOWS_MAX // 2) + ["yes"] * (FLOWS_MAX // 2)

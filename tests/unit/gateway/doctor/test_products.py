@@ -11,6 +11,7 @@ from gateway.doctor.products import QOS, is_made_up, product_of, stem
     [
         ("Telegraf-Consumer-aB3dE", "telegraf", True),
         ("telegraf-line1", "telegraf", False),
+        ("nodered21a426d05b02899f", "node-red", True),
         ("nodered_0123456789abcdef", "node-red", True),
         ("nodered_line1", "node-red", False),
         ("mqttjs_0a1b2c3d", "mqtt.js", True),
