@@ -1,5 +1,6 @@
 """``forebay collector``: let a collector in, with all that its flows need, and say what to type in over there."""
 
+import contextlib
 import enum
 import json
 import secrets
@@ -11,12 +12,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gateway.access import Access
 from gateway.auth import AuthError, Passwords
+from gateway.cli.control import NoBrokerError, ask
 from gateway.cli.doctor import OutageOption, seconds_of
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
 from gateway.cli.status import JsonOption
+from gateway.cli.telling import tell_broker
 from gateway.cli.terminal import time_of
 from gateway.collector_settings import PRODUCTS
+from gateway.core.acl import READ, Rule
 from gateway.core.rules import rule_of
 from gateway.core.topics import check_filter, split_share
 from gateway.doctor.presets import Wanted, is_ours, limits, rows, typed_in
@@ -65,19 +70,22 @@ def add(
     if name in passwords.names():
         raise AuthError(f'{settings.passwords}: there is a user "{name}" already')
     password = secrets.token_urlsafe(18)
+    _allow(settings, wanted)  # first: a user without rules could do more
     passwords.add(name, password.encode())
     try:
         write(path, text, _stamp())
     except BaseException:
         passwords.remove(name)
+        _forbid(settings, name)
         raise
     _check(config, data_dir, wanted)
+    _tell(settings)
     if as_json:
         told = {"name": name, "client_id": wanted.client_id, "password": password, "set": typed_in(wanted, password)}
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
     typer.echo(f"{path}: rows for {name} added{''.join(f', {key} = {value}' for key, value in low.items())}")
-    typer.echo("The password is shown this once. A running broker takes all this over at SIGHUP.\n")
+    typer.echo("The password is shown this once.\n")
     for line in typed_in(wanted, password):
         typer.echo(line)
 
@@ -94,6 +102,8 @@ def remove(name: str, config: ConfigOption = None, data_dir: DataDirOption = Non
     passwords = Passwords(settings.passwords)
     if name in passwords.names():
         passwords.remove(name)
+    _forbid(settings, name)
+    _tell(settings)
     typer.echo(f"{name}: removed")
 
 
@@ -123,6 +133,29 @@ def _file(config: Path | None) -> Path:
     if config is None:
         raise UsageError("no settings file to write to: expected --config FILE or FOREBAY_CONFIG")
     return config
+
+
+def _allow(settings: Settings, wanted: Wanted) -> None:
+    """To read its topics, and nothing else: who has a rule of its own may do no more than rules say."""
+    access = Access(settings.access_file)
+    with access.change():
+        for topic in wanted.topics:
+            rule = Rule(True, READ, split_share(topic)[1], wanted.name)
+            if rule not in access.rules:
+                access.rules.append(rule)
+
+
+def _forbid(settings: Settings, name: str) -> None:
+    access = Access(settings.access_file)
+    with access.change():
+        access.rules = [rule for rule in access.rules if rule.username != name]
+
+
+def _tell(settings: Settings) -> None:
+    """A running broker takes all of it over. Raises RefusedError when it cannot."""
+    with contextlib.suppress(NoBrokerError):
+        ask(settings.control_socket, {"cmd": "reload"})
+    tell_broker(settings)
 
 
 def _address(settings: Settings) -> tuple[str, int]:

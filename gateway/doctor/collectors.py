@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from gateway.core.topics import matches, split_share
+from gateway.core.topics import check_filter, matches, split_share
 from gateway.doctor.case import REFUSED, Case, setting_span, span
 from gateway.doctor.finding import (
     ALWAYS,
@@ -19,6 +19,7 @@ from gateway.doctor.finding import (
 )
 from gateway.doctor.products import CLEAN, CLIENT_ID, EXPIRY, KEEP_ALIVE, QOS, TOPICS, WINDOW
 from gateway.doctor.snapshot import Client, Keeper
+from gateway.mqtt.reasons import QUOTA_EXCEEDED
 
 QUARRELS: Final = 3
 SILENCES: Final = 3
@@ -157,10 +158,12 @@ def _held(case: Case, keeper: Keeper, client: Client | None) -> Iterator[Finding
     refused = [name for name, code in client.asked.items() if code >= REFUSED]
     if refused:
         code = client.asked[refused[0]]
+        setting, where = _grant(refused[0], code, client.user, product.word(TOPICS))
         yield Finding(
             "subscription_refused", ERROR, f"{keeper.client_id} was refused {_some(refused)}",
             f"the SUBACK said 0x{code:02X}: nothing comes of it, and many clients do not look",
-            product.word(TOPICS), COLLECTOR, machine, collector=keeper.client_id, loses=(ALWAYS,),
+            setting, where, machine if where == COLLECTOR else "this gateway", collector=keeper.client_id,
+            loses=(ALWAYS,),
         )  # fmt: skip
     stale = [name for name in keeper.subscriptions if name not in client.asked]
     if client.asked and stale and keeper.persistent and client.connected:
@@ -170,6 +173,20 @@ def _held(case: Case, keeper: Keeper, client: Client | None) -> Iterator[Finding
             f'forebay sessions remove "{keeper.client_id}" while it is stopped', GATEWAY, machine,
             collector=keeper.client_id,
         )  # fmt: skip
+
+
+def _grant(name: str, code: int, user: str, topics: str) -> tuple[str, str]:
+    """What lets a refused filter through, and on which side."""
+    try:
+        good = check_filter(split_share(name)[1], 0)
+    except ValueError:
+        good = False
+    if not good:
+        return topics, COLLECTOR
+    if code == QUOTA_EXCEEDED:
+        return "mqtt.max_subscriptions", GATEWAY
+    who = f" --user {user}" if user else ""
+    return f"forebay acl allow read '{name}'{who}", GATEWAY
 
 
 def _answers(case: Case, keeper: Keeper) -> Iterator[Finding]:

@@ -242,6 +242,7 @@ CASES: Final = (
          lambda s, n: Plant(right_publisher(s, n), Paho(s.port, f"{n}-hist", subscribe=(f"{n}/other/#",)),
                             [Paho(s.port, f"{n}-line", f"{n}/other/1")]),
          {"collector": '[{ name = "c14", client_id = "c14-hist", topics = ["c14/#"] }]'}),
+    Case("c15", "subscription_refused", "forebay acl allow read 'c15/#'", "gateway", plain(), {"acl": "allow write #"}),
     # all is right
     Case("r01", "", "", "", plain()),
     Case("r02", "", "", "", plain(gmqtt_publisher(), gmqtt())),

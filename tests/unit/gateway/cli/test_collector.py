@@ -3,11 +3,14 @@
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.auth import Passwords
 from tests.command import Forebay
+from tests.harness import Broker
+from tests.wire import Wire
 
 START = '# ours\ndata_dir = "data"\n'
 
@@ -29,6 +32,13 @@ def test_add_list_remove(forebay: Forebay, tmp_path: Path, file: Path) -> None:
     assert found["mqtt"]["max_inflight"] == 1000
     assert found["collector"][0]["product"] == "telegraf"
     assert password not in file.read_text()
+    for access, topic, may in (
+        ("read", "line/1/#", 0),
+        ("read", "line/1/x", 0),
+        ("read", "#", 1),
+        ("write", "line/1/x", 1),
+    ):
+        assert forebay("acl", "check", access, topic, "--user", "line1", "-c", str(file)).code == may, (access, topic)
     assert forebay("config", "check", "-c", str(file)).code == 0
     (row,) = json.loads(forebay("collector", "list", "-c", str(file), "--json").out)
     assert row == {"name": "line1", "product": "telegraf", "client_id": "line1", "topics": ["line/1/#"], "user": True}
@@ -36,6 +46,7 @@ def test_add_list_remove(forebay: Forebay, tmp_path: Path, file: Path) -> None:
     assert forebay("collector", "remove", "line1", "-c", str(file)) == (0, "line1: removed\n", "")
     assert json.loads(forebay("collector", "list", "-c", str(file), "--json").out) == []
     assert "line1" not in Passwords(tmp_path / "data" / "passwd").names()
+    assert json.loads(forebay("acl", "list", "-c", str(file), "--json").out)[0]["from"] == "role", "no rule of its own"
     assert tomllib.loads(file.read_text()) == {"data_dir": "data", "mqtt": {"max_inflight": 1000}}
 
 
@@ -83,3 +94,16 @@ def test_a_rule_before_it_that_wins_is_told(forebay: Forebay, file: Path) -> Non
     result = forebay("collector", "add", "other", "h", "-t", "#", "-c", str(file))
     assert result.code == 0
     assert "makes h a device" in result.err
+
+
+def test_a_running_broker_lets_it_in_at_once(forebay: Forebay, tmp_path: Path, file: Path) -> None:
+    with Broker(tmp_path / "data", arguments=["--config", str(file)]) as broker:
+        told = json.loads(forebay("collector", "add", "other", "h", "-t", "line/#", "-c", str(file), "--json").out)
+        login: dict[str, Any] = {"username": "h", "password": told["password"], "clean": False}
+        with Wire.connect(broker.port, "h", 5, **login) as wire:
+            assert wire.subscribe("line/#", qos=1) == [1]
+            assert wire.subscribe("other/#", qos=1) == [0x87]
+        kept = json.loads(forebay("sessions", "show", "h", "-c", str(file), "--json").out)
+        assert kept["persistent"], "though it asked for no session expiry"
+        assert forebay("collector", "remove", "h", "-c", str(file)).code == 0
+        Wire.connect(broker.port, "h", 4, code=4, **login).close()

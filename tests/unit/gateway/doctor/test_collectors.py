@@ -34,7 +34,12 @@ V5 = {"version": "5.0", "expiry_s": 0xFFFFFFFF}
             'client_id = "..." of its own', "collector_away",
         ),
         ({"assigned": True}, {}, "collector_random_id", "a fixed client id", "collector_away"),
-        ({"asked": {"line/#": 0x87}}, {}, "subscription_refused", "topics", "always"),
+        (
+            {"asked": {"line/#": 0x87}, "user": "h"}, {}, "subscription_refused",
+            "forebay acl allow read 'line/#' --user h", "always",
+        ),
+        ({"asked": {"line/#": 0x97}}, {}, "subscription_refused", "mqtt.max_subscriptions", "always"),
+        ({"asked": {"line/#": 1, "line/#/x": 0x80}}, {}, "subscription_refused", "topics", "always"),
     ],
 )  # fmt: skip
 def test_a_session_that_does_not_keep(
