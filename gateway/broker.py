@@ -387,8 +387,9 @@ class Broker:
         from gateway.doctor.answer import answer
 
         nodes = self._bridge.nodes() if self._settings.bridge_enabled else []
+        facts, status = self._router.facts(now), self._reporter.status(now)
         try:
-            return answer(command, self._router.facts(now), self._reporter.status(now), self._settings, nodes)
+            return answer(command, facts, status, self._settings, nodes, uplinks=status["uplinks"])
         except ValueError as e:
             raise CommandError(str(e)) from e
 

@@ -170,7 +170,7 @@ def _ways(case: Case) -> Iterator[Finding]:
 def _uplinks(case: Case) -> Iterator[Finding]:
     """Uplinks whose heartbeat does not come back, where the report has them."""
     for uplink in case.snapshot.uplinks:
-        if uplink.get("heartbeat") == "lost":
+        if uplink.get("state") == "stalled":
             yield Finding(
                 "uplink_heartbeat", ERROR, f"the uplink {uplink['name']} takes messages, but its heartbeat is not back",
                 "connected is not delivered: nothing shows that what is sent there arrives",

@@ -64,5 +64,5 @@ def test_drops_that_nothing_else_explains() -> None:
 
 
 def test_uplinks_are_told_as_they_come() -> None:
-    assert codes(scene(uplinks=({"name": "cloud", "heartbeat": "ok"},))) == []
-    assert only(scene(uplinks=({"name": "cloud", "heartbeat": "lost"},))).code == "uplink_heartbeat"
+    assert codes(scene(uplinks=({"name": "cloud", "state": "forwarding"},))) == []
+    assert only(scene(uplinks=({"name": "cloud", "state": "stalled"},))).code == "uplink_heartbeat"
