@@ -10,7 +10,7 @@ from typing import Any, Final, final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from gateway.entry import Entry
+from gateway.entry import Entry, discreet
 from gateway.kinds import Boolean, Choice
 from gateway.settings import TABLE, Settings, SettingsError
 from gateway.settings_file import check, planned, read, write
@@ -22,6 +22,7 @@ from gateway.web.site import Site
 from gateway.web.times import stamp_of
 
 PREFIX: Final = "set."  # of a field's name in the form
+HIDDEN: Final = '"***"'  # in place of a password: saved, it would become one
 GENERAL: Final = "general"
 HERE: Final = "/settings"
 
@@ -126,7 +127,7 @@ def groups(settings: Settings, form: Form) -> list[dict[str, Any]]:
             {
                 "name": name, "help": entry.help, "allowed": entry.kind.allowed, "value": now,
                 "shown": form.get(PREFIX + name, now), "field": PREFIX + name, "default": default,
-                "changed": now != default, "words": words(entry),
+                "changed": now != default, "words": words(entry), "secret": HIDDEN in now,
             }
         )  # fmt: skip
     return [
@@ -155,8 +156,8 @@ def asked(form: Form, settings: Settings) -> dict[str, str]:
     for field, text in form.items():
         name = field.removeprefix(PREFIX)
         if field.startswith(PREFIX) and name in TABLE:
-            clean = " ".join(text.split("\n")).strip()
-            if clean != value_of(settings, name):
+            clean, now = " ".join(text.split("\n")).strip(), value_of(settings, name)
+            if clean != now and HIDDEN not in now:
                 found[name] = clean
     return found
 
@@ -174,16 +175,16 @@ def meant(changes: dict[str, str]) -> dict[str, object]:
                 raise ValueError
             kind.parse(value["value"])
         except ValueError:
-            raise SettingsError(f"{name} = {text}: expected {kind.allowed}") from None
+            raise SettingsError(f"{name} = {discreet(text)}: expected {kind.allowed}") from None
         found[name] = value["value"]
     return found
 
 
 def diff(before: str, after: str) -> list[dict[str, str]]:
-    """Lines with what happened to each: add, del or same."""
+    """Lines with what happened to each: add, del or same; what passwords are is not said."""
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm=""))[2:]
     kinds = {"+": "add", "-": "del"}
-    return [{"kind": kinds.get(line[:1], "same"), "text": line} for line in lines]
+    return [{"kind": kinds.get(line[:1], "same"), "text": discreet(line)} for line in lines]
 
 
 def mark(text: str) -> str:

@@ -5,7 +5,11 @@ from typing import Any, Final
 from gateway.figures import span
 
 LEVELS: Final = {"error": "bad", "warning": "warn", "note": ""}
-BUFFERED: Final = {"yes": ("buffered", "good"), "no": ("not buffered", "bad"), "only_while": ("only while ...", "warn")}
+BUFFERED: Final = {
+    "yes": ("buffered", "good"),
+    "no": ("not buffered", "bad"),
+    "only_while": ("partly buffered", "warn"),
+}
 FINDINGS_MAX: Final = 100
 FLOWS_MAX: Final = 200
 
@@ -44,6 +48,6 @@ def _flow(flow: Row) -> Row:
         "key": f"{flow['publisher']}/{flow['collector']}/{flow['topics'][0]}",
         "publisher": flow["publisher"] or "(no name)", "collector": flow["collector"] or "(no name)",
         "topics": flow["topics"][0] + (f" and {more} more" if more else ""),
-        "qos": f"QoS {published} to {flow['subscription_qos']}: {flow['qos']}",
+        "qos": f"published at QoS {published}, delivered at {flow['qos']}",
         "buffered": words, "level": level, "because": flow["because"],
     }  # fmt: skip

@@ -59,6 +59,8 @@ GAUGES: Final = (
     ("inflight_messages", "Messages sent and not acknowledged yet.", "inflight", 1),
     ("slow_client_bytes", "RAM held for clients that read slowly.", "waiting_bytes", 1),
     ("publishers_held_back", "Publishers that are not read for now.", "parked", 1),
+    ("delayed_messages", "Messages that wait for their time.", "delayed.messages", 1),
+    ("delayed_bytes", "Size of these messages.", "delayed.bytes", 1),
     ("drain_sessions", "Connected sessions whose queues are being emptied.", "drain.sessions", 1),
     ("drain_messages_per_second", "Pace at which these queues are read.", "drain.messages_s", 1),
     ("drain_eta_seconds", "Time until the last of them is empty; absent while unknown.", "drain.eta_s", 1),
@@ -86,6 +88,17 @@ SESSION_GAUGES: Final = (
 )
 
 
+UPLINK_UP: Final = ("connected", "forwarding")
+UPLINK_GAUGES: Final = (
+    ("uplink_queue_messages", "Messages that wait for this uplink.", "queue_messages", 1),
+    ("uplink_queue_bytes", "Size of these messages.", "queue_bytes", 1),
+    ("uplink_oldest_seconds", "Age of the oldest message it still has to forward.", "oldest_ms", 1000),
+    ("uplink_inflight_messages", "Sent upstream and not acknowledged yet.", "inflight", 1),
+    ("uplink_messages_per_second", "Pace at which it forwards.", "rate_s", 1),
+    ("uplink_drain_eta_seconds", "Time until its queue is empty; absent while unknown.", "eta_s", 1),
+)
+
+
 @final
 class Exposition(Collector):
     """One report as metric families."""
@@ -105,6 +118,7 @@ class Exposition(Collector):
             if value is not None:
                 yield GaugeMetricFamily(PREFIX + name, help, value=value / divisor)
         yield from self._sessions()
+        yield from self._uplinks()
         yield from self._store()
         yield from self._sparkplug()
 
@@ -144,6 +158,26 @@ class Exposition(Collector):
         for row in rows:
             for reason, count in sorted(row["drops"].items()):
                 dropped.add_metric([row["client_id"], reason], count)
+        yield dropped
+
+    def _uplinks(self) -> Iterator[Metric]:
+        rows = self._status["uplinks"]
+        up = GaugeMetricFamily(PREFIX + "uplink_up", "1 while the uplink is connected and forwards.", labels=["uplink"])
+        for row in rows:
+            up.add_metric([row["name"]], row["state"] in UPLINK_UP)
+        yield up
+        for name, help, key, divisor in UPLINK_GAUGES:
+            family = GaugeMetricFamily(PREFIX + name, help, labels=["uplink"])
+            for row in rows:
+                if row.get(key) is not None:
+                    family.add_metric([row["name"]], row[key] / divisor)
+            yield family
+        dropped = CounterMetricFamily(
+            PREFIX + "uplink_dropped", "Messages for this uplink dropped, over its life.", labels=["uplink", "reason"]
+        )
+        for row in rows:
+            for reason, count in sorted(row.get("drops", {}).items()):
+                dropped.add_metric([row["name"], reason], count)
         yield dropped
 
     def _store(self) -> Iterator[Metric]:

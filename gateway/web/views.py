@@ -31,6 +31,7 @@ REASONS: Final = {
     "damaged": "the log could not be read there",
     "retention": "older or more than an application's log may hold",
 }
+UPLINK_LEVELS: Final = {"forwarding": "good", "connected": "", "paused": "", "stalled": "bad", "refused": "bad"}
 HARMLESS: Final = ("qos0_offline", "congested")  # QoS 0 promises nothing
 
 
@@ -85,6 +86,7 @@ def overview(report: Report, history: History) -> Values:
         "queue_chart": chart(history.series.get("queue")),
         "oldest": span(queue["oldest_ms"]) if queue["messages"] else "",
         "inflight": count(status["inflight"]), "held_back": status["parked"],
+        "delayed": _delayed(status.get("delayed")),
         "drops": drops, "dropping": rates.get("dropped", 0) > 0,
         "fill": fill, "surface": f"{BASIN_FLOOR - level * BASIN_DEPTH:.1f}",
         "percent": percent(store["used_bytes"], store["max_bytes"]),
@@ -167,8 +169,13 @@ def _uplink(row: Report) -> Values:
         facts.append(("backlog", eta(row["eta_s"])))
     drops = sum(row.get("drops", {}).values())
     facts.append(("dropped", count(drops)))
-    level = "good" if state in ("connected", "forwarding") else "" if state == "paused" else "warn"
-    return {"name": row["name"], "state": state, "level": level, "error": row["error"] or "", "facts": facts}
+    return {
+        "name": row["name"],
+        "state": state,
+        "level": UPLINK_LEVELS.get(state, "warn"),
+        "error": row["error"] or "",
+        "facts": facts,
+    }
 
 
 def log(lines: list[list[Any]]) -> Values:
@@ -185,6 +192,12 @@ def percent(part: float, whole: float) -> str:
 
 def eta(seconds: int | None) -> str:
     return "no end in sight" if seconds is None else f"empty in {span(seconds * 1000)}"
+
+
+def _delayed(row: Report | None) -> str:
+    if not row or not row["messages"]:
+        return ""
+    return f"{count(row['messages'])}, the next in {span(row['next_ms'] or 0)}"
 
 
 def _all(status: Report, prefix: str) -> str:

@@ -20,12 +20,23 @@ def session(client_id: str = "collector", **more: Any) -> dict[str, Any]:
     return row | more
 
 
+def uplink(**more: Any) -> dict[str, Any]:
+    row = {
+        "name": "cloud", "state": "waiting", "since_s": 90, "address": None,
+        "addresses": ["mqtts://a:8883", "mqtt://b"], "error": "refused: not authorised", "last_error": None,
+        "queue_messages": 10, "queue_bytes": 2048, "inflight": 2, "oldest_ms": 61_000, "rate_s": 0.5, "eta_s": None,
+        "drops": {"retention": 1},
+    }  # fmt: skip
+    return row | more
+
+
 def report(**more: Any) -> dict[str, Any]:
     """Each counter is 100 more than when the broker started, a counter at its start its place in the list."""
     before = {name: number for number, name in enumerate(Ledger().snapshot())}
     status = {
         "connections": 3, "sessions": {"total": 5, "connected": 3, "persistent": 2},
         "queue": {"messages": 70, "bytes": 7100, "oldest_ms": 72_000}, "inflight": 6, "waiting_bytes": 11,
+        "delayed": {"messages": 2, "bytes": 30, "next_ms": 4000}, "uplinks": [uplink()],
         "drain": {"sessions": 1, "messages_s": 44, "eta_s": 9}, "retained": 8, "subscriptions": 9, "parked": 1,
         "store": {
             "used_bytes": 250_000, "max_bytes": 1_000_000, "segments": 4, "kept_bytes": 5, "error": None, "full": False,

@@ -128,3 +128,24 @@ def test_lines_of_a_difference() -> None:
         {"kind": "del", "text": "-b"},
         {"kind": "add", "text": "+c"},
     ]
+
+
+UPLINK = """[[uplink]]
+name = "cloud"
+addresses = ["mqtts://broker.example"]
+user = "gateway"
+password = "s3cret"
+rules = [{ direction = "out", filter = "line/#" }]
+"""
+
+
+async def test_a_password_is_shown_nowhere_and_cannot_be_overwritten_by_stars(tmp_path: Path) -> None:
+    async with Rig(tmp_path, config=FILE + UPLINK) as rig:
+        page = await rig.get("/settings")
+        assert "s3cret" not in page.text
+        assert "holds a password: change it in the file" in page.text
+        review = await rig.post("/settings/review", form={"set.uplink": "[]", NAME: "50"})
+        assert review.status == 200
+        assert "s3cret" not in review.text
+        assert list(json.loads(hidden(review.text, "changes"))) == ["mqtt.max_inflight"]
+        assert "s3cret" not in str(diff("a\npassword = 's3cret'\n", "b\npassword = 's3cret'\n"))

@@ -52,4 +52,4 @@ def test_a_flow_says_whether_it_is_buffered() -> None:
     (flow,) = flows(report())["flows"]
     assert (flow["buffered"], flow["level"]) == ("not buffered", "bad")
     assert flow["topics"] == "a and 4 more"
-    assert flow["qos"] == "QoS 0/1 to 1: 0"
+    assert flow["qos"] == "published at QoS 0/1, delivered at 0"

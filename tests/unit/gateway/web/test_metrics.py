@@ -9,7 +9,7 @@ from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics
 
 from gateway.web.metrics import ACKS, encode
-from tests.unit.gateway.web.reports import report, session
+from tests.unit.gateway.web.reports import report, session, uplink
 
 ROOT = Path(__file__).parents[4]
 
@@ -75,6 +75,17 @@ def test_only_so_many_sessions_have_gauges() -> None:
 def test_names_that_need_quoting_come_through_the_parser() -> None:
     name = 'a "b"\\c\nd{}=,ä'
     assert made(sessions=[session(name)])[f"forebay_session_connected{{client_id={name}}}"] == 1
+
+
+def test_uplinks_have_gauges_of_their_own() -> None:
+    given = report(pid=os.getpid())
+    given["status"]["uplinks"] = [uplink(), uplink(name="hq", state="forwarding", eta_s=7, drops={})]
+    found = samples(encode(given, "", 100)[0])
+    assert (found["forebay_uplink_up{uplink=cloud}"], found["forebay_uplink_up{uplink=hq}"]) == (0, 1)
+    assert found["forebay_uplink_oldest_seconds{uplink=cloud}"] == 61
+    assert found["forebay_uplink_dropped_total{reason=retention,uplink=cloud}"] == 1
+    assert found["forebay_uplink_drain_eta_seconds{uplink=hq}"] == 7
+    assert "forebay_uplink_drain_eta_seconds{uplink=cloud}" not in found
 
 
 def test_both_processes_are_measured() -> None:

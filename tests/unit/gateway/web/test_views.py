@@ -7,7 +7,7 @@ import pytest
 from gateway.web import views
 from gateway.web.charts import EMPTY
 from gateway.web.history import History
-from tests.unit.gateway.web.reports import report, session
+from tests.unit.gateway.web.reports import report, session, uplink
 
 
 def taken(given: dict[str, Any]) -> History:
@@ -124,18 +124,14 @@ def test_a_group_has_what_a_group_has() -> None:
 
 
 def test_uplinks_with_what_waits_for_them() -> None:
-    row = {
-        "name": "cloud", "state": "waiting", "since_s": 90, "address": None, "addresses": ["mqtts://a:8883", "mqtt://b"],
-        "error": "refused: not authorised", "last_error": None, "queue_messages": 10, "queue_bytes": 2048,
-        "inflight": 2, "oldest_ms": 61_000, "rate_s": 0, "eta_s": None, "drops": {"dead": 1},
-    }  # fmt: skip
-    given = report()
-    given["status"]["uplinks"] = [row]
-    (found,) = views.uplinks(given)["uplinks"]
+    (found,) = views.uplinks(report())["uplinks"]
     assert (found["level"], found["error"]) == ("warn", "refused: not authorised")
     assert dict(found["facts"])["waiting"] == "12, 2.0 KiB"
     assert dict(found["facts"])["at"] == "mqtts://a:8883, mqtt://b"
-    assert views.uplinks(report()) == {"uplinks": []}
+    given = report()
+    given["status"]["uplinks"] = [uplink(state="forwarding", eta_s=9, address="mqtt://b", error=None)]
+    (found,) = views.uplinks(given)["uplinks"]
+    assert (found["level"], found["error"], dict(found["facts"])["backlog"]) == ("good", "", "empty in 9.0 s")
 
 
 def test_the_newest_line_of_the_log_is_the_first() -> None:
