@@ -168,13 +168,26 @@ def _ways(case: Case) -> Iterator[Finding]:
 
 
 def _uplinks(case: Case) -> Iterator[Finding]:
-    """Uplinks whose heartbeat does not come back, where the report has them."""
+    """Uplinks that do not hand on: what waits for them stays in the log, as long as there is room."""
     for uplink in case.snapshot.uplinks:
-        if uplink.get("state") == "stalled":
+        name, error = uplink["name"], uplink.get("error") or uplink.get("last_error") or "no reason was given"
+        machine = f"the broker at {uplink.get('address') or ', '.join(uplink.get('addresses', ()))}"
+        if uplink["state"] == "stalled":
             yield Finding(
-                "uplink_heartbeat", ERROR, f"the uplink {uplink['name']} takes messages, but its heartbeat is not back",
-                "connected is not delivered: nothing shows that what is sent there arrives",
-                f"the broker of {uplink['name']}: its ACL and its own bridge", COLLECTOR, str(uplink["name"]),
+                "uplink_heartbeat", ERROR, f"the uplink {name} is connected, but its heartbeat does not come back",
+                f"{error}: connected is not delivered, and nothing shows that what is sent there goes on",
+                "what that broker lets its user publish and subscribe, and its own bridge", COLLECTOR, machine,
+            )  # fmt: skip
+        elif uplink["state"] == "refused":
+            yield Finding(
+                "uplink_refused", WARNING, f"the uplink {name} is refused", error,
+                f"forebay uplink test {name}", GATEWAY, HERE,
+            )  # fmt: skip
+        for topic, code in (uplink.get("denied") or {}).items():
+            yield Finding(
+                "uplink_denied", ERROR, f"the broker of the uplink {name} does not let it subscribe to {topic}",
+                f"it answered 0x{code:02X}: nothing of it comes in",
+                "what that broker lets its user publish and subscribe", COLLECTOR, machine,
             )  # fmt: skip
 
 

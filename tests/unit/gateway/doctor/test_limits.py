@@ -64,5 +64,18 @@ def test_drops_that_nothing_else_explains() -> None:
 
 
 def test_uplinks_are_told_as_they_come() -> None:
-    assert codes(scene(uplinks=({"name": "cloud", "state": "forwarding"},))) == []
-    assert only(scene(uplinks=({"name": "cloud", "state": "stalled"},))).code == "uplink_heartbeat"
+    row: dict[str, Any] = {
+        "name": "cloud",
+        "state": "forwarding",
+        "address": "mqtt://b:1883",
+        "error": None,
+        "denied": {},
+    }
+    assert codes(scene(uplinks=(row,))) == []
+    stalled = only(scene(uplinks=({**row, "state": "stalled", "error": "heartbeat 3 did not come back"},)))
+    assert (stalled.code, stalled.machine) == ("uplink_heartbeat", "the broker at mqtt://b:1883")
+    assert "heartbeat 3" in stalled.why
+    refused = only(scene(uplinks=({**row, "state": "refused", "address": None, "addresses": ["mqtt://b:1883"]},)))
+    assert (refused.code, refused.setting) == ("uplink_refused", "forebay uplink test cloud")
+    denied = only(scene(uplinks=({**row, "denied": {"line/#": 0x87}},)))
+    assert denied.code == "uplink_denied" and "line/#" in denied.what
