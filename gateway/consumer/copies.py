@@ -63,6 +63,8 @@ class Copies:
         self._adding: list[tuple[Outgoing, int, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._publishing: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
 
     async def make(self, message: Outgoing, delay_s: float) -> bool:
@@ -113,15 +115,35 @@ class Copies:
     # The journal
 
     async def start(self) -> None:
-        """Take up what an earlier run left. Raises JournalError."""
-        if self._path.exists():
+        """Take up what an earlier run left, later where another process has it locked. Raises JournalError."""
+        if not self._path.exists():
+            return
+        try:
             await self._open()
+        except JournalError as error:
+            if not error.is_busy:
+                raise
+            _log.warning("%s; tried again", error)
+            self._opening = asyncio.get_running_loop().create_task(self._open_later())
+
+    async def _open_later(self) -> None:
+        while self._journal is None:
+            await asyncio.sleep(_POLL_S)
+            try:
+                await self._open()
+            except JournalError as error:
+                if not error.is_busy:
+                    _log.error("%s", error)
 
     async def _open(self) -> None:
-        if self._journal is not None:
-            return
+        async with self._lock:
+            if self._journal is None:
+                await self._open_now()
+
+    async def _open_now(self) -> None:
         journal = Journal(self._path, _boot())
-        self._thread = ThreadPoolExecutor(1, "journal")
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "journal")
         note = await self._in_thread(partial(journal.open, self._clock_ms()))
         if note:
             _log.error("%s", note)
@@ -148,7 +170,7 @@ class Copies:
         """Write all that gathered while the last was written, as one."""
         try:
             while self._adding:
-                adding, self._adding = self._adding, []
+                adding, self._adding = [one for one in self._adding if not one[2].done()], []
                 rows = [(message, delay_ms) for message, delay_ms, _ in adding]
                 try:
                     await self._open()
@@ -156,6 +178,10 @@ class Copies:
                     assert journal is not None
                     await self._in_thread(partial(journal.add, rows, self._clock_ms()))
                 except JournalError as error:
+                    if error.is_busy:  # their originals wait with them
+                        self._adding = adding + self._adding
+                        await asyncio.sleep(_PAUSE_MIN_S)
+                        continue
                     for _, _, kept in adding:
                         if not kept.done():
                             kept.set_exception(error)
@@ -174,8 +200,10 @@ class Copies:
             try:
                 wait_s = await self._publish_some(journal)
             except JournalError as error:
-                _log.error("the journal cannot be read: %s", error)
-                wait_s = _PAUSE_MAX_S
+                wait_s = _POLL_S
+                if not error.is_busy:
+                    _log.error("the journal cannot be read: %s", error)
+                    wait_s = _PAUSE_MAX_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._changed.wait()
@@ -215,10 +243,11 @@ class Copies:
         """Nothing is published any more; what waits is on disk."""
         if self._committing is not None:
             await self._committing
-        if self._publishing is not None:
-            self._publishing.cancel()
-            await asyncio.gather(self._publishing, return_exceptions=True)
-            self._publishing = None
+        for task in (self._opening, self._publishing):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._opening = self._publishing = None
         if self._journal is not None and self._thread is not None:
             await self._in_thread(self._journal.close)
             self._journal = None

@@ -18,7 +18,7 @@ from gateway.mqtt.encode import encode_publish
 from gateway.mqtt.packets import V5, Properties, Publish
 from gateway.mqtt.properties import decode_properties, encode_properties
 
-_BUSY_S: Final = 30.0
+_BUSY_S: Final = 2.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS copies (
     id INTEGER PRIMARY KEY, due_ms INTEGER NOT NULL, delay_ms INTEGER NOT NULL, boot TEXT NOT NULL, frame BLOB NOT NULL
@@ -29,7 +29,14 @@ CREATE INDEX IF NOT EXISTS due ON copies (due_ms);
 
 @final
 class JournalError(Exception):
-    """The file cannot be used, read or written; the text names it."""
+    """The file cannot be used, read or written; the text names it.
+
+    ``is_busy``: another process is in the middle of writing to it, so trying again helps.
+    """
+
+    def __init__(self, text: str, is_busy: bool = False) -> None:
+        super().__init__(text)
+        self.is_busy: bool = is_busy
 
 
 @final
@@ -54,7 +61,7 @@ class Journal:
             return self._open(now_ms, "")
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):  # not the file's fault
-                raise JournalError(f"{self._path}: cannot be used as a journal: {error}") from None
+                raise _named(f"{self._path}: cannot be used as a journal", error) from None
             aside = self._set_aside()
             return self._open(now_ms, f"{self._path}: damaged ({error}), set aside as {aside.name}")
 
@@ -136,7 +143,12 @@ class Journal:
         try:
             yield self._database
         except sqlite3.Error as error:
-            raise JournalError(f"{self._path}: {error}") from None
+            raise _named(str(self._path), error) from None
+
+
+def _named(where: str, error: sqlite3.Error) -> JournalError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more exactly which
+    return JournalError(f"{where}: {error}", code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 
 def _frame(message: Outgoing) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -160,6 +161,29 @@ async def test_a_journal_that_cannot_be_written_keeps_nothing(
     assert "cannot be kept" in said(caplog.records)[0]
     (tmp_path / "none").mkdir()
     assert await copies.make(COPY, 1)
+    await copies.close()
+
+
+async def test_a_journal_that_another_process_has_locked_is_waited_for(
+    peer: Peer, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = Copies(peer.publish, tmp_path / "j", clock)
+    assert await first.make(COPY, 5)
+    await first.close()
+    other = sqlite3.connect(tmp_path / "j", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    copies = Copies(peer.publish, tmp_path / "j", clock)
+    await copies.start()
+    assert "database is locked; tried again" in said(caplog.records)[0]
+    making = asyncio.ensure_future(copies.make(COPY._replace(topic="u"), 5))
+    cancelled = asyncio.ensure_future(copies.make(COPY._replace(topic="v"), 5))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    other.execute("COMMIT")
+    other.close()
+    assert await making
+    clock.ms += 5000
+    await until(lambda: sorted(topics(peer)) == ["t", "u"])
     await copies.close()
 
 

@@ -83,7 +83,20 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="cannot be used as a journal") as raised:
         Journal(tmp_path / "none" / "j", "b1").open(0)
+    assert not raised.value.is_busy
     assert str(tmp_path / "none" / "j") in str(raised.value)
+
+
+def test_a_file_that_is_locked_says_so(tmp_path: Path) -> None:
+    journal = opened(tmp_path / "j")
+    other = sqlite3.connect(tmp_path / "j", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(JournalError, match="database is locked") as raised:
+        journal.add([(Outgoing("a", b"", 1), 1)], 0)
+    assert raised.value.is_busy
+    other.execute("COMMIT")
+    journal.add([(Outgoing("a", b"", 1), 1)], 0)
+    assert journal.count() == 1
 
 
 def test_all_of_a_commit_or_nothing(tmp_path: Path) -> None:
