@@ -6,10 +6,11 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol, final
 
-from gateway.core.limits import NEVER, UNSET, ClientRule
+from gateway.core.limits import NEVER
 from gateway.core.topics import check_filter
 
 _SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
@@ -28,6 +29,11 @@ class EntryError(ValueError):
     def __init__(self, key: str, value: object) -> None:
         super().__init__(key)
         self.key, self.value = key, value
+
+
+def one_of(words: Iterable[str]) -> str:
+    """What is allowed, for a message."""
+    return "one of " + ", ".join(f'"{word}"' for word in words)
 
 
 class Kind(Protocol):
@@ -231,7 +237,7 @@ class Choice:
 
     def __init__(self, *words: str) -> None:
         self.words = words
-        self.allowed = "one of " + ", ".join(f'"{word}"' for word in words)
+        self.allowed = one_of(words)
 
     def parse(self, value: object) -> str:
         if isinstance(value, bool):
@@ -326,93 +332,6 @@ class Expiries:
     def show(self, value: object) -> str:
         assert isinstance(value, list)
         rows = (f"{{ client_id = {quoted(name)}, seconds = {self._span.show(s)} }}" for name, s in value)
-        return "[" + ", ".join(rows) + "]"
-
-
-@final
-class ClientTypes:
-    """A list of tables {client_id = pattern, username = pattern, type = "application" or "device"}.
-
-    One of the two patterns may be left out. An application may have start, max_bytes, max_age and drain_rate of its
-    own. As text: PATTERN=application;drain_rate=500,username:PATTERN=device.
-    """
-
-    allowed = (
-        'tables with client_id and/or username (patterns with * and ?) and type ("application" or "device"), an '
-        'application also with start ("end" or "earliest"), max_bytes, max_age and drain_rate; '
-        "as text PATTERN=TYPE or username:PATTERN=TYPE, each with ;KEY=VALUE for the others, separated by commas"
-    )
-    _TYPES: Final = {"application": True, "device": False}
-    _STARTS: Final = {"earliest": 1, "end": 0}
-    _USER: Final = "username:"
-
-    def __init__(self) -> None:
-        self._of_application: dict[str, Integer | Size | Duration] = {
-            "max_bytes": Size(words={"unlimited": 0}),
-            "max_age": Duration(words={"never": 0}),
-            "drain_rate": Integer(0, 1_000_000, {"unlimited": 0}),
-        }
-
-    def parse(self, value: object) -> list[ClientRule]:
-        if not isinstance(value, list):
-            raise ValueError
-        return [self._one(row) for row in value]
-
-    def _one(self, row: object) -> ClientRule:
-        if not isinstance(row, dict):
-            raise ValueError
-        client_id, username, kind = row.get("client_id", ""), row.get("username", ""), row.get("type")
-        if not isinstance(client_id, str) or not isinstance(username, str) or not (client_id or username):
-            raise ValueError
-        if not isinstance(kind, str) or kind.lower() not in self._TYPES:
-            raise ValueError
-        application = self._TYPES[kind.lower()]
-        others = row.keys() - {"client_id", "username", "type"}
-        if others and not (application and others <= {"start", *self._of_application}):
-            raise ValueError
-        found = {name: kind.parse(row[name]) for name, kind in self._of_application.items() if name in row}
-        earliest = UNSET
-        if "start" in row:
-            if row["start"] not in ("end", "earliest"):
-                raise ValueError
-            earliest = self._STARTS[row["start"]]
-        return ClientRule(
-            client_id,
-            username,
-            application,
-            earliest,
-            found.get("max_bytes", UNSET),
-            found.get("max_age", UNSET),
-            found.get("drain_rate", UNSET),
-        )
-
-    def from_text(self, text: str) -> object:
-        rows: list[dict[str, object]] = []
-        for part in text.split(",") if text else ():
-            first, *others = part.strip().split(";")
-            pattern, _, kind = first.rpartition("=")
-            name = "username" if pattern.startswith(self._USER) else "client_id"
-            row: dict[str, object] = {name: pattern.removeprefix(self._USER).strip(), "type": kind.strip()}
-            for other in others:
-                key, _, said = other.partition("=")
-                reading = self._of_application.get(key.strip())
-                row[key.strip()] = said.strip() if reading is None else reading.from_text(said.strip())
-            rows.append(row)
-        return rows
-
-    def show(self, value: object) -> str:
-        assert isinstance(value, list)
-        rows: list[str] = []
-        for rule in value:
-            assert isinstance(rule, ClientRule)
-            given = {"client_id": rule.client_id, "username": rule.username}
-            pairs = [f"{name} = {quoted(pattern)}" for name, pattern in given.items() if pattern]
-            pairs.append(f'type = "{"application" if rule.application else "device"}"')
-            if rule.earliest != UNSET:
-                pairs.append(f'start = "{"earliest" if rule.earliest else "end"}"')
-            numbers = {"max_bytes": rule.max_bytes, "max_age": rule.max_age_s, "drain_rate": rule.drain_rate}
-            pairs += [f"{name} = {self._of_application[name].show(n)}" for name, n in numbers.items() if n != UNSET]
-            rows.append("{ " + ", ".join(pairs) + " }")
         return "[" + ", ".join(rows) + "]"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, final
 
 from gateway.bridge_settings import state_topics
+from gateway.client_types import ClientTypes
 from gateway.collector_settings import CollectorSettings
 from gateway.core.acl import Acl
 from gateway.core.limits import (
@@ -34,7 +35,6 @@ from gateway.kinds import (
     Addresses,
     Boolean,
     Choice,
-    ClientTypes,
     Duration,
     EntryError,
     Expiries,

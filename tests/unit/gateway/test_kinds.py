@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bridge_settings import TopicLevel
-from gateway.core.limits import NEVER, UNSET, ClientRule
+from gateway.core.limits import NEVER
 from gateway.core.topics import check_filter
 from gateway.kinds import (
     SIZE_MAX,
     Addresses,
     Boolean,
     Choice,
-    ClientTypes,
     Duration,
     Expiries,
     FilePath,
@@ -60,7 +59,6 @@ FOREVER = {"never": NEVER}
         (TopicLevel(), "host 1", "host 1"),
         (Addresses(), ["127.0.0.1:1883", "[::1]:0"], [("127.0.0.1", 1883), ("::1", 0)]),
         (Expiries(), [{"client_id": "c-*", "seconds": "7d"}], [("c-*", 604_800)]),
-        (ClientTypes(), [{"client_id": "c", "username": "u", "type": "Application"}], [ClientRule("c", "u", True)]),
     ],
 )
 def test_takes(kind: Kind, value: object, parsed: object) -> None:
@@ -121,19 +119,6 @@ def test_takes(kind: Kind, value: object, parsed: object) -> None:
         (Expiries(), [{"client_id": "a", "seconds": 0}]),
         (Expiries(), [{"client_id": "a", "seconds": 1, "x": 1}]),
         (Expiries(), ["a"]),
-        (ClientTypes(), {"client_id": "a", "type": "device"}),
-        (ClientTypes(), [{"type": "device"}]),
-        (ClientTypes(), [{"client_id": "a"}]),
-        (ClientTypes(), [{"client_id": "a", "type": "gateway"}]),
-        (ClientTypes(), [{"client_id": "a", "type": True}]),
-        (ClientTypes(), [{"client_id": 1, "type": "device"}]),
-        (ClientTypes(), [{"client_id": "a", "type": "device", "x": 1}]),
-        (ClientTypes(), ["a"]),
-        (ClientTypes(), [{"client_id": "a", "type": "device", "drain_rate": 1}]),
-        (ClientTypes(), [{"client_id": "a", "type": "application", "drain_rate": -1}]),
-        (ClientTypes(), [{"client_id": "a", "type": "application", "start": "middle"}]),
-        (ClientTypes(), [{"client_id": "a", "type": "application", "start": []}]),
-        (ClientTypes(), [{"client_id": "a", "type": "application", "max_bytes": "x"}]),
     ],
 )
 def test_refuses(kind: Kind, value: object) -> None:
@@ -165,17 +150,6 @@ def test_refuses(kind: Kind, value: object) -> None:
         (Addresses(), "", []),
         (Expiries(), "c-*=7d,x=3", [{"client_id": "c-*", "seconds": "7d"}, {"client_id": "x", "seconds": "3"}]),
         (Expiries(), "", []),
-        (
-            ClientTypes(),
-            "c-*=application, username:u=device",
-            [{"client_id": "c-*", "type": "application"}, {"username": "u", "type": "device"}],
-        ),
-        (
-            ClientTypes(),
-            "c=application;start=earliest;drain_rate=9;max_age=7d",
-            [{"client_id": "c", "type": "application", "start": "earliest", "drain_rate": 9, "max_age": "7d"}],
-        ),
-        (ClientTypes(), "", []),
     ],
 )
 def test_text_means_what_toml_would(kind: Kind, text: str, value: object) -> None:
@@ -204,23 +178,6 @@ def test_a_shown_ratio_reads_back(percent: int) -> None:
 @given(st.lists(st.tuples(st.text(min_size=1), st.integers(1, NEVER))))
 def test_shown_expiries_read_back(rows: list[tuple[str, int]]) -> None:
     _round_trip(Expiries(), rows)
-
-
-_RULES = st.builds(
-    ClientRule,
-    st.text(),
-    st.text(),
-    st.just(True),
-    st.integers(UNSET, 1),
-    st.integers(UNSET, 2**40),
-    st.integers(UNSET, NEVER),
-    st.integers(UNSET, 1_000_000),
-) | st.tuples(st.text(), st.text()).map(lambda names: ClientRule(*names, False))
-
-
-@given(st.lists(_RULES.filter(lambda rule: bool(rule.client_id or rule.username))))
-def test_shown_client_types_read_back(rows: list[ClientRule]) -> None:
-    _round_trip(ClientTypes(), rows)
 
 
 @given(st.dictionaries(st.text(min_size=1).filter(lambda name: check_filter(name, 0)), st.integers(1, 255)))
