@@ -3,7 +3,8 @@
     payload = decode(data, types={7: DataType.Double})
     data = encode(payload)
 
-Nothing but ``PayloadError`` is raised for what a peer or a caller gives.
+Nothing but ``PayloadError`` is raised for what a peer or a caller gives. protobuf is loaded with the first payload: it
+takes some megabytes, and many who import this never see one.
 """
 
 from collections.abc import Mapping
@@ -11,9 +12,6 @@ from typing import Final, TypeAlias
 
 from sparkplug.datatypes import text
 from sparkplug.model import Payload, PayloadError
-from sparkplug.reading import TOO_MANY, Reader, parse
-from sparkplug.sparkplug_b_pb2 import Payload as Pb
-from sparkplug.writing import Writer, number, put_back, string
 
 ITEMS_MAX: Final = 30_000
 """How many metrics, properties, parameters and cells a payload may hold, unless the caller allows more.
@@ -40,6 +38,8 @@ def decode(data: bytes, *, types: Types | None = None, items_max: int = ITEMS_MA
     Raises:
         PayloadError: what is wrong, and with which metric.
     """
+    from sparkplug.reading import TOO_MANY, Reader, parse
+
     message = parse(data)
     if len(message.metrics) > items_max:
         raise PayloadError(TOO_MANY)
@@ -79,6 +79,9 @@ def encode(payload: Payload, *, uint32_as_long: bool = False, with_datatypes: bo
     Raises:
         PayloadError: what is wrong, and with which metric.
     """
+    from sparkplug.sparkplug_b_pb2 import Payload as Pb
+    from sparkplug.writing import Writer, number, put_back, string
+
     message = Pb()
     if payload.timestamp is not None:
         message.timestamp = number(payload.timestamp, "the timestamp")

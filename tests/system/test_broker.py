@@ -21,6 +21,7 @@ from gateway.cli.control import RefusedError, ask
 from tests import wire_format as mqtt
 from tests.crash.shimlog import build_shim, shim_env
 from tests.harness import Broker, free_port
+from tests.spb_bytes import metric, nbirth
 from tests.wire import Wire
 
 SERVER_SHUTTING_DOWN = 0x8B
@@ -63,6 +64,19 @@ def test_the_ready_line_says_where_and_how(broker: Broker) -> None:
     line = broker.log().splitlines()[0]
     wanted = rf"INFO forebay [\d.]+ listening on 127\.0\.0\.1:{broker.port} \((compiled|interpreted)\), data in .*data"
     assert re.fullmatch(wanted, line)
+
+
+def test_what_only_payloads_need_is_loaded_with_the_first_of_them(broker: Broker) -> None:
+    """It costs megabytes that a gateway without Sparkplug nodes never needs."""
+    maps = Path(f"/proc/{broker.pid}/maps")
+    assert "google/_upb" not in maps.read_text()
+    with Wire.connect(broker.port, "edge") as edge:
+        birth = nbirth(0, 0, 1, metric("Properties/FW", 1))
+        edge.publish_done("spBv1.0/g/NBIRTH/e", birth)
+        give_up = time.monotonic() + 30
+        while "google/_upb" not in maps.read_text():
+            assert time.monotonic() < give_up, "the birth was not read"
+            time.sleep(0.05)
 
 
 def test_a_port_in_use_is_one_line(broker: Broker, tmp_path: Path) -> None:
