@@ -9,7 +9,8 @@ from gateway.bridge.host_state import KEY as HOST_KEY
 from gateway.bridge.host_state import HostState
 from gateway.bridge.observer import KEY, Observer
 from gateway.bridge.rebirths import Asking, can_rebirth
-from gateway.core.nodes import DBIRTH, NBIRTH, TYPES, Node, Tap
+from gateway.core.births import KEY as BIRTH
+from gateway.core.nodes import DBIRTH, FORGOTTEN, NBIRTH, TYPES, Node, Tap
 from gateway.core.port import BridgePort
 from gateway.settings import Settings
 
@@ -27,7 +28,7 @@ class Bridge:
     """All methods run on the event loop; ``now`` is gateway time in ms."""
 
     def __init__(self, port: BridgePort, rows: Iterable[tuple[str, bytes]], alive_ms: int) -> None:
-        found = list(rows)
+        found = [(key, data) for key, data in rows if not key.startswith(BIRTH)]
         self.observer = Observer()
         self.notes = self.observer.load(found, alive_ms)
         self._port = port
@@ -44,6 +45,9 @@ class Bridge:
     def run(self, now: int) -> None:
         """After each turn: take what happened, and store what changed by it."""
         for event in self._port.take_events():
+            if event.kind == FORGOTTEN:
+                self.observer.forget(event.node.key)
+                self._port.keep(KEY + event.node.key, None, now)
             self.observer.event(event)
             self._asking.event(event, now)
         if self.observer.changed:

@@ -43,11 +43,6 @@ class NodeFacts:
     historical: int = 0  # messages with an is_historical metric
     loss_windows: list[LossWindow] = field(default_factory=list)
 
-    def saw(self, message_type: str, qos: int) -> None:
-        """Count one message: ``message_type`` is NBIRTH, DBIRTH, NDATA, DDATA, NDEATH or DDEATH."""
-        counts = self.qos.setdefault(message_type, [0, 0, 0])
-        counts[qos] += 1
-
     def lost(self, window: LossWindow) -> None:
         """Remember a window; of too many the oldest go."""
         self.loss_windows.append(window)

@@ -103,6 +103,11 @@ class Observer:
             found = self.nodes[key] = Observed(key)
         return found
 
+    def forget(self, key: str) -> None:
+        """Its room was needed."""
+        self.nodes.pop(key, None)
+        self.changed.discard(key)
+
     def event(self, event: Event) -> None:
         """Something happened to a node."""
         if event.kind == BORN:

@@ -6,7 +6,7 @@ A rebirth restores current values, not history; so what stayed missing is record
 from typing import Final, final
 
 from gateway.bridge.observer import Observer
-from gateway.core.nodes import BORN, DIED, EARLY, FILLED, GAP, LEFT, NBIRTH, Event, Node
+from gateway.core.nodes import BORN, DIED, EARLY, FILLED, FORGOTTEN, GAP, LEFT, NBIRTH, Event, Node
 from gateway.core.port import BridgePort
 from sparkplug.datatypes import DataType
 from sparkplug.model import Metric, Payload
@@ -67,6 +67,11 @@ class Asking:
             self._observer.gap(event.node, None)
         elif kind == EARLY:
             self._early[key] = now + self.reorder_ms
+        elif kind == FORGOTTEN:
+            self._early.pop(key, None)
+            self._holes.pop(key, None)
+            self._rebirths.done(key)
+            self._answering.discard(key)
         elif kind in (BORN, DIED, LEFT):
             self._early.pop(key, None)
             self._close(key)

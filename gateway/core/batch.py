@@ -1,6 +1,6 @@
 """What one commit carries to the store, and what the store gives back at the start."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import final
 
 # (sid, client id or "$share/group/filter", kind 0 session 1 shared group, session expiry in s, deadline in ms or 0)
@@ -49,7 +49,7 @@ class Snapshot:
         self.subscriptions: list[SubscriptionRow] = []
         self.retained: list[tuple[str, bytes]] = []
         self.wills: list[tuple[str, bytes]] = []
-        self.bridge: list[tuple[str, bytes]] = []
+        self.bridge: Iterable[tuple[str, bytes]] = []  # may be large: the store reads them one by one
         self.delayed: list[tuple[int, bytes]] = []
         self.counters: list[tuple[int, str, int]] = []
         self.meta: dict[str, int | str] = {}

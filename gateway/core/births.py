@@ -4,6 +4,7 @@ A birth names what later messages only number. It holds for the messages of its 
 next birth's, so the one before stays as long as some queue still has a message from before the next.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from mypy_extensions import i64
@@ -78,10 +79,17 @@ def prune(core: Core, now: i64) -> None:
     core.nodes.superseded = left
 
 
-def load_births(core: Core, rows: list[tuple[str, bytes]], now: i64) -> None:
-    """At the start: births, certificates, and the state of the nodes that they tell of."""
+def load_births(core: Core, rows: Iterable[tuple[str, bytes]], now: i64) -> None:
+    """At the start: births, certificates, and the state of the nodes that they tell of.
+
+    While the bridge is off nobody follows the nodes: what is kept of before would be shown as if it still held.
+    """
     for key, data in rows:
         if not key.startswith(KEY):
+            continue
+        if not core.limits.bridge:
+            core.commit.bridge[key] = None
+            core.lazy(now)
             continue
         id, _, topic = key[len(KEY) :].partition(" ")
         source = core.nodes.source_of(topic)
@@ -95,8 +103,16 @@ def load_births(core: Core, rows: list[tuple[str, bytes]], now: i64) -> None:
             core.commit.bridge[key] = None
             core.lazy(now)
             continue
-        source.births.append(Birth(int(id), received, r.take(r.end - r.at)))
-        core.next_seq = max(core.next_seq, int(id))
+        birth = Birth(int(id), received, b"")
+        core.next_seq = max(core.next_seq, birth.id)
+        births = source.births
+        if not births or birth.id > births[-1].id:
+            if births:
+                births[-1].payload = b""
+            birth.payload = r.take(r.end - r.at)
+            births.append(birth)
+        else:
+            births.insert(0, birth)
     for source in core.nodes.sources.values():
         births = source.births
         if not births:
@@ -104,8 +120,6 @@ def load_births(core: Core, rows: list[tuple[str, bytes]], now: i64) -> None:
         births.sort(key=birth_id)
         if len(births) > 1:
             core.nodes.superseded.append(source)
-            for old in births[:-1]:
-                old.payload = b""
         payload = births[-1].payload
         certify(core, source, payload)
         scan = core.nodes.scan
@@ -117,15 +131,23 @@ def load_births(core: Core, rows: list[tuple[str, bytes]], now: i64) -> None:
             source.rebirth = scan.rebirth
 
 
+def forget_births(core: Core, now: i64) -> None:
+    """The bridge is switched off."""
+    for source in core.nodes.sources.values():
+        for birth in source.births:
+            core.commit.bridge[row_key(source, birth)] = None
+            core.lazy(now)
+        if source.births:
+            topic = certificate(source.topic, source.births[-1].payload)
+            if topic is not None:
+                core.retained.remove(topic)
+        source.births = []
+    for node in core.nodes.by_key.values():
+        node.born = False
+        node.expected = -1
+        node.missing.clear()
+    core.nodes.superseded = []
+
+
 def birth_id(birth: Birth) -> int:
     return birth.id
-
-
-def birth_at(source: Source, id: int) -> Birth | None:
-    """The birth that a message with this ingest id refers to; None when it came before all that are kept."""
-    found: Birth | None = None
-    for birth in source.births:
-        if birth.id > id:
-            break
-        found = birth
-    return found

@@ -35,6 +35,10 @@ GAP: Final = 4  # ``a`` was expected, ``b`` came
 FILLED: Final = 5  # what a gap left out has come after all
 OLD_BIRTH: Final = 6  # a birth of before the one in force
 LEFT: Final = 7  # its connection is gone; ``a`` = 1: by DISCONNECT 0x00
+FORGOTTEN: Final = 8  # others needed its room
+
+ROOM: Final = 10  # of the nodes a tenth is forgotten at a time
+PATIENCE: Final = 1000  # names refused before it is looked again who could be forgotten
 
 
 TAP_MESSAGES_MAX: Final = 200
@@ -95,6 +99,13 @@ class Node:
         self.epochs: list[int] = []
         self.sources: list[Source] = []
         self.tap: Tap | None = None
+
+    def stays(self) -> bool:
+        """It is connected, or has a birth that others rely on."""
+        speaker = self.speaker
+        if self.born or self.client is not None or (speaker is not None and not speaker.closed):
+            return True
+        return any(source.births for source in self.sources)
 
     def forget(self) -> None:
         """What came may have to come again."""
@@ -172,15 +183,22 @@ def parse(topic: str) -> tuple[int, str, str, str] | None:
     return kind, levels[1], levels[3], levels[4] if of_device else ""
 
 
+def last_heard(node: Node) -> int:
+    return node.heard
+
+
 @final
 class Nodes:
-    """All that were heard of, and what the core needs for them. None is forgotten; caps bound what a peer can make."""
+    """All that were heard of, and what the core needs for them. Caps bound what a peer can make: at them those are
+    forgotten that have no birth and no connection, and none else.
+    """
 
     def __init__(self) -> None:
         self.by_key: dict[str, Node] = {}
         self.sources: dict[str, Source] = {}
         self.full: bool = False
         self._told: bool = False
+        self._refused: int = PATIENCE
         self.superseded: list[Source] = []  # birth topics with more than the birth in force
         self.events: list[Event] = []
         self.scan = Scan()
@@ -195,6 +213,30 @@ class Nodes:
         full = self.full and not self._told
         self._told = self.full
         return full
+
+    def crowded(self, topic: str) -> bool:
+        """Whether there is no room for the source of this topic, and it is worth a look who could be forgotten."""
+        if len(self.sources) < SOURCES_MAX and len(self.by_key) < NODES_MAX:
+            return False
+        if not topic.startswith(NAMESPACE) or topic in self.sources:
+            return False
+        self._refused += 1
+        return self._refused > PATIENCE
+
+    def make_room(self) -> list[Node]:
+        """Forget those who were silent the longest; whoever keeps routes must drop them."""
+        self._refused = 0
+        silent = [node for node in self.by_key.values() if not node.stays()]
+        silent.sort(key=last_heard)
+        gone = silent[: NODES_MAX // ROOM]
+        for node in gone:
+            del self.by_key[node.key]
+            for source in node.sources:
+                del self.sources[source.topic]
+        if gone:
+            self.full = False
+            self._refused = PATIENCE
+        return gone
 
     def source_of(self, topic: str) -> Source | None:
         """The source of a Sparkplug topic, new or known; None for others, and for what is beyond the caps."""

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from gateway.core import (
     acks,
+    births,
     calls,
     dead,
     lifecycle,
@@ -270,6 +271,10 @@ class Router:
             report.publish_sys(core, self.version, now)
         return due
 
+    def paced(self) -> bool:
+        """A queue waits for its drain rate: the finer the ticks, the smaller what goes out at a time."""
+        return len(self.core.apps.paced) > 0
+
     def wake_at(self) -> int:
         """Gateway ms of something due earlier than the last on_tick() said, told once; 0 = nothing."""
         core = self.core
@@ -280,6 +285,8 @@ class Router:
         return at
 
     def reload(self, limits: Limits, now: int) -> None:
+        if self.core.limits.bridge and not limits.bridge:
+            births.forget_births(self.core, now)
         self.core.limits = limits
         paths.reload(self.core)
         pacing.reload(self.core, now)

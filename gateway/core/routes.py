@@ -5,6 +5,7 @@ from typing import Final
 from gateway.core.commits import pack_targets
 from gateway.core.limits import Limits
 from gateway.core.model import Client, Group, Route, Session, Target
+from gateway.core.nodes import FORGOTTEN, Event
 from gateway.core.ranks import lane
 from gateway.core.remote import Remote
 from gateway.core.state import Core
@@ -90,6 +91,8 @@ def route_of(core: Core, name: str) -> Route:
 
 
 def build(core: Core, topic: bytes, name: str) -> Route:
+    if core.limits.bridge and core.nodes.crowded(name):
+        forget_silent(core)
     route = Route(topic, name, core.trie.generation)
     if name.startswith(DELAYED):
         postpone(route, core.limits)
@@ -100,6 +103,15 @@ def build(core: Core, topic: bytes, name: str) -> Route:
             core.routes = {}
         core.routes[topic] = route
     return route
+
+
+def forget_silent(core: Core) -> None:
+    gone = core.nodes.make_room()
+    for node in gone:
+        core.nodes.events.append(Event(FORGOTTEN, node, None, 0, 0, 0))
+    if gone:
+        core.routes = {}
+        core.trie.generation += 1
 
 
 def postpone(route: Route, limits: Limits) -> None:

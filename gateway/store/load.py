@@ -5,7 +5,7 @@ from typing import Final
 from zlib import crc32
 
 from gateway.core.batch import Snapshot
-from gateway.store.rows import SegmentRows
+from gateway.store.rows import BridgeRows, SegmentRows
 
 READ_SEGMENTS: Final = "SELECT id, records_crc, records FROM segment WHERE id IN (SELECT value FROM json_each(?))"
 
@@ -36,7 +36,7 @@ def load(connection: sqlite3.Connection) -> Snapshot:
                 snapshot.damage.append(f"the queue position of session {sid} was damaged and is lost")
         snapshot.retained = _blobs(connection, "retained", "topic", "retained message", snapshot.damage)
         snapshot.wills = _blobs(connection, "will", "client_id", "will", snapshot.damage)
-        snapshot.bridge = _blobs(connection, "bridge", "key", "Sparkplug record", snapshot.damage)
+        snapshot.bridge = _bridge(connection, snapshot.damage)
         for id, crc, data in connection.execute("SELECT id, crc, data FROM delayed ORDER BY id"):
             if _intact(crc, data):
                 snapshot.delayed.append((id, data))
@@ -65,6 +65,15 @@ def _blobs(
         else:
             damage.append(f"the {what} of {name!r} was damaged and is lost")
     return good
+
+
+def _bridge(connection: sqlite3.Connection, damage: list[str]) -> BridgeRows:
+    bad: set[str] = set()
+    for key, crc, data in connection.execute("SELECT key, crc, data FROM bridge ORDER BY key"):
+        if not _intact(crc, data):
+            damage.append(f"the Sparkplug record of {key!r} was damaged and is lost")
+            bad.add(key)
+    return BridgeRows(connection, bad)
 
 
 def _intact(crc: object, data: object) -> bool:

@@ -1,5 +1,8 @@
-"""The segments of the log as a start reads them: packed, for there may be a million small ones."""
+"""What a start does not hold as it was read: segments of the log, of which there may be a million, are packed; large
+rows are read each time they are asked for.
+"""
 
+import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import final, overload
@@ -39,3 +42,17 @@ class SegmentRows(Sequence[SegmentRow]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
+
+
+@final
+class BridgeRows:
+    """Keys and data of the bridge's table, but for the ``bad`` ones. Only until the store starts."""
+
+    def __init__(self, connection: sqlite3.Connection, bad: set[str]) -> None:
+        self._connection = connection
+        self._bad = bad
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        for key, data in self._connection.execute("SELECT key, data FROM bridge ORDER BY key"):
+            if key not in self._bad:
+                yield key, data

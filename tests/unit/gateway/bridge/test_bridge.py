@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.bridge.bridge import COUNTERS_MS, LOOKING_MS, Bridge, BridgeError
-from gateway.core.nodes import ALIVE_KEY
+from gateway.core.nodes import ALIVE_KEY, NODES_MAX
 from gateway.settings import Settings
 from tests.core_rig import connect, core_of
 from tests.plant import TOPIC, Plant, T, late
@@ -223,3 +223,22 @@ def test_nothing_is_kept_once_nobody_looks_any_more() -> None:
     assert plant.bridge.values("g/e", number, plant.broker.now)["fresh"]
     with pytest.raises(BridgeError, match="never heard of"):
         plant.bridge.values("g/nobody", 0, plant.broker.now)
+
+
+def test_names_without_end_leave_room_for_nodes() -> None:
+    plant = Bridged()
+    plant.say("NBIRTH", nbirth(0))
+    stranger = connect(plant.broker, "stranger", clean=True, expiry=0)
+    stranger.put("spBv1.0/g/NDATA/x", data(1), 1)
+    stranger.disconnect()
+    plant.pass_on(COUNTERS_MS // 1000 + 3)
+    assert plant.rows() == ["node g/e", "node g/x"]
+    nodes = core_of(plant.broker).nodes
+    for number in range(NODES_MAX - 2):
+        assert nodes.source_of(f"spBv1.0/g/NDATA/n{number}") is not None
+    plant.edge.put("spBv1.0/g/NDATA/one-more", data(1), 1)
+    plant.pass_on(3)
+    assert plant.rows() == ["node g/e"]
+    assert "g/one-more" in nodes.by_key
+    assert "g/x" not in {row["node"] for row in plant.bridge.nodes()}
+    assert late(plant.say("NDATA", data(1, time=T + 1))) == "0"

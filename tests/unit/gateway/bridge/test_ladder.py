@@ -28,10 +28,14 @@ def profile(verdict: str = "unknown", **sections: dict[str, Any]) -> Profile:
     return parse(values)
 
 
+def saw(seen: NodeFacts, message_type: str, qos: int) -> None:
+    seen.qos.setdefault(message_type, [0, 0, 0])[qos] += 1
+
+
 def facts(qos: int | None = None, **known: Any) -> NodeFacts:
     seen = NodeFacts("plant/press", **known)
     if qos is not None:
-        seen.saw("DDATA", qos)
+        saw(seen, "DDATA", qos)
     return seen
 
 
@@ -152,12 +156,12 @@ def test_the_verdicts_are_those_of_the_schema() -> None:
 
 def test_an_upgrade_is_judged_by_what_came_since() -> None:
     before = facts(0)
-    before.saw("NDATA", 0)
+    saw(before, "NDATA", 0)
     after = NodeFacts.from_dict(before.as_dict())
     assert outcome(before, after, 2) == (None, "0 of 2 messages came since")
-    after.saw("DDATA", 1)
+    saw(after, "DDATA", 1)
     assert outcome(before, after, 2)[0] is None
-    after.saw("NDATA", 1)
+    saw(after, "NDATA", 1)
     assert outcome(before, after, 2) == (True, "all 2 messages came at QoS 1 or 2")
-    after.saw("NDATA", 0)
+    saw(after, "NDATA", 0)
     assert outcome(before, after, 2) == (False, "1 of 3 messages still came at QoS 0")

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gateway.core.births import birth_at, row_key
-from gateway.core.nodes import Source
+from gateway.core.births import row_key
+from gateway.core.nodes import EARLY, Source
+from gateway.settings import Sources, load
 from tests.conformance.client import Client
 from tests.core_rig import broker, connect, core_of
 from tests.memory import MemoryBroker
@@ -99,8 +100,6 @@ def test_an_old_birth_stays_while_a_queue_has_data_of_it() -> None:
     b.advance(3000)
     ids = [birth.id for birth in source(b).births]
     assert len(ids) == 3
-    assert [birth_at(source(b), id) for id in (ids[0] + 1, ids[1], ids[2] + 99)] == source(b).births
-    assert birth_at(source(b), ids[0] - 1) is None
     assert [birth.payload for birth in source(b).births] == [b"", b"", nbirth(3, 0, T + 10)]  # the others: on disk
     b.crash()
     assert [birth.id for birth in source(b).births] == ids
@@ -169,3 +168,53 @@ def test_a_disk_without_room_keeps_the_birth_in_memory_only() -> None:
     client.publish(NBIRTH, nbirth(3))
     assert [birth.payload for birth in source(b).births] == [nbirth(3)]
     assert not [key for key in core_of(b).commit.bridge if key.startswith("birth")]
+
+
+def without_bridge(b: MemoryBroker) -> None:
+    limits = load(Sources(sets=("bridge.enabled=false",)), {}).limits()
+    limits.commit_window_ms = 0
+    b.limits = limits
+
+
+def certificates(b: MemoryBroker) -> list[str]:
+    return [topic for topic, _ in core_of(b).retained.match("$sparkplug/#")]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_with_the_bridge_off_nothing_is_shown_that_nobody_follows(crash: bool) -> None:
+    b = broker()
+    client = edge(b)
+    client.put(NBIRTH, nbirth(3), 1)
+    client.put(NBIRTH, nbirth(3, 0, T + 1), 1)
+    b.advance(2000)
+    assert certificates(b) == ["$sparkplug/certificates/" + NBIRTH]
+    on = b.limits
+    without_bridge(b)
+    if crash:
+        b.crash()
+    else:
+        b.router.reload(b.limits, b.now)
+    b.advance(2000)
+    assert certificates(b) == []
+    assert b.store.bridge == {}
+    b.limits = on
+    b.router.reload(on, b.now)
+    client = edge(b)
+    client.put("spBv1.0/g/NDATA/e", data(7, time=T + 9), 1)
+    assert EARLY in [event.kind for event in b.router.bridge.take_events()]  # and so it is asked for a birth
+    client.put(NBIRTH, nbirth(4, 0, T + 10), 1)
+    assert certificates(b) == ["$sparkplug/certificates/" + NBIRTH]
+
+
+def test_of_the_births_at_a_start_only_those_in_force_are_held() -> None:
+    b = broker()
+    connect(b, "c").subscribe("spBv1.0/#", qos=1)
+    connect(b, "c").drop()
+    client = edge(b)
+    for number in range(12):  # as text "10" stands before "9"
+        client.put(NBIRTH, nbirth(3, 0, T + number), 1)
+    b.advance(2000)
+    assert len(b.store.bridge) == 12
+    b.crash()
+    assert [birth.payload for birth in source(b).births] == [*[b""] * 11, nbirth(3, 0, T + 11)]
+    assert [birth.id for birth in source(b).births] == sorted(birth.id for birth in source(b).births)

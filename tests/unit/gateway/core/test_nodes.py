@@ -3,7 +3,8 @@
 import pytest
 
 from gateway.core import nodes
-from gateway.core.nodes import TAP_BYTES_MAX, TAP_MESSAGES_MAX, Nodes, Tap, parse
+from gateway.core.model import Client
+from gateway.core.nodes import TAP_BYTES_MAX, TAP_MESSAGES_MAX, Birth, Nodes, Source, Tap, parse
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,40 @@ def test_a_tap_is_bounded_and_says_when_something_is_gone() -> None:
     assert len(tap.messages) == 1
     tap.note(nodes.DDATA, "d", b"x" * (TAP_BYTES_MAX + 1))
     assert (tap.messages, int(tap.bytes)) == ([], 0)
+
+
+def made(known: Nodes, number: int) -> Source:
+    found = known.source_of(f"spBv1.0/g/NDATA/e{number}")
+    assert found is not None
+    return found
+
+
+def test_at_the_cap_the_silent_ones_make_room_and_none_else() -> None:
+    known = Nodes()
+    sources = [made(known, number) for number in range(nodes.NODES_MAX)]
+    here = Client(None, "", 100, 0)
+    sources[0].node.client = here
+    sources[1].node.speaker = here
+    birth = known.source_of("spBv1.0/g/NBIRTH/e2")
+    assert birth is not None
+    birth.births.append(Birth(1, 2, b"born"))
+    sources[3].node.heard = 5
+    assert known.crowded("spBv1.0/g/NDATA/new")
+    assert not known.crowded("spBv1.0/g/NDATA/e7")
+    assert not known.crowded("plant/7")
+    gone = known.make_room()
+    assert len(gone) == nodes.NODES_MAX // nodes.ROOM
+    assert not {"g/e0", "g/e1", "g/e2", "g/e3"} & {node.key for node in gone}
+    assert not known.crowded("spBv1.0/g/NDATA/new")
+    assert known.source_of("spBv1.0/g/NDATA/new") is not None
+    assert known.source_of("spBv1.0/g/NDATA/e4") is not sources[4]
+
+
+def test_with_nobody_to_forget_it_does_not_look_each_time() -> None:
+    known = Nodes()
+    for number in range(nodes.NODES_MAX):
+        made(known, number).node.born = True
+    assert known.crowded("spBv1.0/g/NDATA/new")
+    assert known.make_room() == []
+    looks = [known.crowded(f"spBv1.0/g/NDATA/n{number}") for number in range(nodes.PATIENCE + 1)]
+    assert looks.count(True) == 1

@@ -23,6 +23,7 @@ class Opened:
             **options,
         )
         self.snapshot: Snapshot = self.store.open()
+        self.snapshot.bridge = list(self.snapshot.bridge)  # as whoever starts with it: before the store does
         self.store.start()
         self.closed = False
 

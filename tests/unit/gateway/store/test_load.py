@@ -36,7 +36,7 @@ def test_a_blob_that_fails_its_checksum_is_left_out_and_named(opened: Open, path
     assert snapshot.cursors == {6: b"d"}
     assert snapshot.retained == [("a", b"1")]
     assert snapshot.wills == [("press-5", b"")]
-    assert snapshot.bridge == [("birth 2 t", b"c")]
+    assert list(snapshot.bridge) == [("birth 2 t", b"c")]
     assert snapshot.delayed == [(5, b"e")]
     assert snapshot.segments == [(60, 60, b"")]
     assert snapshot.damage == [

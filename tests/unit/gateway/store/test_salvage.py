@@ -50,7 +50,7 @@ def asides(path: Path) -> list[str]:
 
 def total(snapshot: Snapshot) -> int:
     return sum(
-        len(rows)
+        len(list(rows))
         for rows in (
             snapshot.sessions, snapshot.cursors, snapshot.subscriptions, snapshot.retained, snapshot.wills,
             snapshot.bridge, snapshot.delayed, snapshot.counters, snapshot.segments,

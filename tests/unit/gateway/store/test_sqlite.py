@@ -78,7 +78,7 @@ def test_a_batch_deletes_before_it_inserts(opened: Open) -> None:
     assert snapshot.subscriptions == batch.subscriptions
     assert snapshot.retained == [("plant/2", b"y")]
     assert snapshot.wills == [("press-5", b"w")]
-    assert snapshot.bridge == [("node g/e", b"n")]
+    assert list(snapshot.bridge) == [("node g/e", b"n")]
     assert snapshot.delayed == [(2, b"z"), (2**40, b"")]
     assert snapshot.counters == [(0, "dropped.disk", 3), (1, "matched", 1)]
     assert snapshot.meta["next"] == 7

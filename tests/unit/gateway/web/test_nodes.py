@@ -9,8 +9,7 @@ from gateway.web.values import NodeValues
 
 def row(name: str = "presses/p7", **more: Any) -> dict[str, Any]:
     facts = NodeFacts(name, client_id="p7", mqtt_version=4, clean=True, connects=2, client_ids=1, keep_alive_s=30)
-    facts.saw("NBIRTH", 0)
-    facts.saw("NDATA", 1)
+    facts.qos = {"NBIRTH": [1, 0, 0], "NDATA": [0, 1, 0]}
     facts.lost(LossWindow(1_700_000_000_000, 1_700_000_060_000, "connection"))
     found = {
         **facts.as_dict(), "connected": True, "born": True, "bd_seq": 3, "next_seq": None, "missing": [],
