@@ -131,8 +131,8 @@ def held_up(s: Session) -> bool:
     return c is None or not c.connected or c.congested or c.behind0
 
 
-def one_kept(core: Core, t: Target, m: Message) -> None:
-    """A copy in the log for this target alone."""
+def one_kept(core: Core, t: Target, m: Message) -> i64:
+    """A copy in the log for this target alone; its position."""
     copy = Message(m.topic, m.payload, m.qos, m.retain, m.props, m.deadline)
     copy.single = True
     targets = [t]
@@ -141,6 +141,7 @@ def one_kept(core: Core, t: Target, m: Message) -> None:
     assert b is not None
     commit(core, copy)
     add(core, b, copy, t)
+    return copy.seq
 
 
 def retain(core: Core, route: Route, m: Message) -> None:

@@ -159,6 +159,17 @@ class Backlog:
         """The first position that is not settled; ``end`` when all is."""
         low: i64 = end if self.live else self.loaded + 1
         if self.ram:
+    def rewind(self) -> None:
+        """What was read and is not in the window is read again."""
+        self.parts.clear()
+        self.part = 0
+
+    def unsent(self, end: i64) -> i64:
+        """The first position that has not left yet; ``end`` when all have."""
+        if self.ram:
+            return self.ram.head().message.seq
+        return end if self.live else self.loaded + 1
+
             low = min(low, self.ram.head().message.seq)
         return self.held.lowest(low)
 

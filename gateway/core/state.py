@@ -198,6 +198,15 @@ class Uplinks:
         """The remote has refused a message."""
         counts = self.refused.setdefault(s.client_id, {})
         counts[reason] = counts.get(reason, 0) + 1
+@final
+class Copies:
+    """Retained messages that a SUBSCRIBE of a persistent session put into the log, by topic, with their positions."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[Message, int]] = {}
+        self.last: i64 = 0
+
+
 
 
 @final
@@ -267,7 +276,7 @@ class Core:
         self.needed: dict[int, Segment] = {}  # stored ids to be read at the start
         self.apps = Applications()
         self.nodes, self.uplinks, self.delayed = Nodes(), Uplinks(), Delayed()
-        # disk
+        self.copies: dict[tuple[int, str], Copies] = {}  # by sid and filter, while some of them were not sent yet
         self.used_bytes: i64 = 0
         self.full_since: i64 = 0
         self.store_error: str = ""

@@ -15,7 +15,7 @@ from gateway.core.model import Backlog, Client, Group, Session, Target
 from gateway.core.pump import pump
 from gateway.core.ranks import lane
 from gateway.core.shared import pump_group, regroup
-from gateway.core.state import RETAINED, Core
+from gateway.core.state import RETAINED, Copies, Core
 from gateway.core.topics import Subscription, check_filter, split_share
 from gateway.mqtt.encode import encode
 from gateway.mqtt.errors import ProtocolError
@@ -201,25 +201,62 @@ def send_retained(core: Core, s: Session, now: i64) -> None:
         rights = s.rights
         if rights is not None:
             found = [one for one in found if not rights.withholds(one[0])]
-        if s.durable:
-            low: list[tuple[str, Message]] = []
-            for topic, m in found:
-                if granted(core, m, sub):
-                    if m.deadline == 0 or m.deadline > now:
-                        through_log(core, s, sub, m)
-                else:
-                    low.append((topic, m))
-            found = low
-        add(s, sub, found)
+        add(s, sub, copy_all(core, s, sub, found, now) if s.durable else found)
     if s.backlog is not None:
         pump(core, s, now)
     feed(core, s, now)
 
 
-def through_log(core: Core, s: Session, sub: Subscription, kept: Message) -> None:
+def copy_all(
+    core: Core, s: Session, sub: Subscription, found: list[tuple[str, Message]], now: i64
+) -> list[tuple[str, Message]]:
+    """Into the log, but for those of QoS 0, which come back. What an earlier SUBSCRIBE has put there and was not sent
+    since does for this one as well: who subscribes again and again does not fill the disk.
+    """
+    key = (s.sid, sub.filter)
+    before = core.copies.pop(key, None)
+    copies = Copies()
+    low: list[tuple[str, Message]] = []
+    for topic, m in found:
+        if not granted(core, m, sub):
+            low.append((topic, m))
+        elif m.deadline == 0 or m.deadline > now:
+            at: i64 = 0
+            if before is not None:
+                at = still_there(core, s, before, topic, m)
+            if not at:
+                at = through_log(core, s, sub, m)
+            place: int = at
+            copies.found[topic] = (m, place)
+            copies.last = max(copies.last, at)
+    if copies.found:
+        core.copies[key] = copies
+    return low
+
+
+def still_there(core: Core, s: Session, before: Copies, topic: str, m: Message) -> i64:
+    """The position of a copy that waits to be sent; 0 = there is none."""
+    known = before.found.get(topic)
+    if known is None or known[0] is not m:
+        return 0
+    b = s.backlog if s.ranks is None else lane(core, s, m.topic, False)
+    if b is None or known[1] in b.ahead or known[1] < b.unsent(core.next_seq):
+        return 0
+    return known[1]
+
+
+def forget_copies(core: Core) -> None:
+    """Of which all were sent."""
+    for key in list(core.copies):
+        s = core.by_sid.get(key[0])
+        if s is None or min([b.unsent(core.next_seq) for b in s.backlogs()], default=0) > core.copies[key].last:
+            del core.copies[key]
+
+
+def through_log(core: Core, s: Session, sub: Subscription, kept: Message) -> i64:
     m = Message(kept.topic, kept.payload, kept.qos, True, kept.props, kept.deadline)
     s.matched += 1
     t = Target(s, None, sub.qos, False, True, [sub.identifier] if sub.identifier else None)
     if s.ranks is not None:
         t.backlog = lane(core, s, m.topic, False)
-    one_kept(core, t, m)
+    return one_kept(core, t, m)

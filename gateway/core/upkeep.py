@@ -22,6 +22,7 @@ from gateway.core.shared import pump_groups
 from gateway.core.stall import RETRY_MS, carries, put_off, worked
 from gateway.core.state import PACED, SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
 from gateway.mqtt.packets import V5
+from gateway.core.subscribe import forget_copies
 from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
 
 CHECK_MS: Final = 1000
@@ -88,6 +89,8 @@ def check(core: Core, now: i64) -> None:
     if core.uplinks.calls:
         calls.check(core, now)
     if core.ledger.has_drops() and now >= core.counters_at + core.limits.counter_commit_ms:
+    if core.copies:
+        forget_copies(core)
         core.lazy(now)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.core.backlog import drop_entry
 from tests import wire_format
 from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of
 
@@ -116,3 +117,67 @@ def test_asking_again_before_the_answer_brings_retained_messages_once() -> None:
     got = client.drain()
     assert [one.type for one in got].count("SUBACK") == 1000
     assert [one.topic for one in got if one.type == "PUBLISH"] == [f"r/{n}" for n in range(10)]
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_who_subscribes_again_and_again_does_not_fill_the_disk(ranked: bool) -> None:
+    b = broker(**({"mqueue_priorities": [("r/1", 9)]} if ranked else {}))
+    if ranked:
+        b.router.reload(b.limits, b.now)
+        b.crash()
+    publisher = connect(b, "p")
+    for number in range(50):
+        publisher.put(f"r/{number}", b"kept", 1, retain=True)
+    client = connect(b, "s", receive_maximum=3)
+    for turn in range(20):
+        client.subscribe("r/#", qos=1)
+        if turn % 5 == 4:
+            client.unsubscribe("r/#")
+        if turn % 7 == 6:
+            client.drop()
+            client = connect(b, "s", receive_maximum=3)
+    s = session_of(b, "s")
+    assert s.owed() <= 50 + 3 * 20
+    client.subscribe("r/#", qos=1)
+    client.drop()
+    client = connect(b, "s")
+    topics = {got.topic for got in client.take_all()}
+    assert topics == {f"r/{number}" for number in range(50)}
+    b.advance(2000)
+    assert not core_of(b).copies
+
+
+def test_what_was_sent_comes_again_with_the_next_subscribe() -> None:
+    b = broker()
+    connect(b, "p").put("r", b"kept", 1, retain=True)
+    client = connect(b, "s")
+    for _ in range(3):
+        client.subscribe("r", qos=1)
+        client.take(payload=b"kept", retain=True)
+
+
+def test_a_newer_retained_message_comes_beside_the_one_that_waits() -> None:
+    b = broker()
+    publisher = connect(b, "p")
+    publisher.put("q", b"first", 1, retain=True)
+    publisher.put("r", b"old", 1, retain=True)
+    client = connect(b, "s", receive_maximum=1)
+    client.subscribe("q", "r", qos=1)
+    client.unsubscribe("q", "r")
+    publisher.put("r", b"new", 1, retain=True)
+    client.subscribe("r", qos=1)
+    assert [got.payload for got in client.take_all()] == [b"first", b"old", b"new"]
+
+
+def test_a_copy_that_was_dropped_is_made_again() -> None:
+    b = broker()
+    publisher = connect(b, "p")
+    publisher.put("q", b"first", 1, retain=True)
+    publisher.put("r", b"kept", 1, retain=True, message_expiry_interval=1000)
+    client = connect(b, "s", receive_maximum=1)
+    client.subscribe("q", "r", qos=1)
+    queue = backlog_of(b, "s")
+    waits = queue.ram.head().message
+    drop_entry(core_of(b), queue, waits, "evicted", b.now)
+    client.subscribe("r", qos=1)
+    assert [got.payload for got in client.take_all()] == [b"first", b"kept"]
