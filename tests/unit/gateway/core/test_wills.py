@@ -78,3 +78,26 @@ def test_the_end_of_the_session_comes_before_the_delay() -> None:
     connect(b, "s", expiry=2, will=("will", b"gone", 1, False, {"will_delay_interval": 500})).drop()
     b.advance(3_000)
     assert got(b) == [b"gone"]
+
+
+def test_without_room_a_retained_will_and_its_removal_wait_together() -> None:
+    b = broker(error_hold_ms=60_000)
+    client = connect(b, "s", will=("t", b"gone", 1, True))
+    b.hold()
+    client.drop()
+    batch = b.submitted
+    assert batch is not None
+    assert (list(batch.retained), batch.wills) == (["t"], {"s": None})
+    b.fail("disk full")
+    for _ in range(4):
+        if b.submitted is not None:
+            assert not b.submitted.retained
+            assert not b.submitted.wills
+            b.release_one()
+        b.now += 100
+        b.router.on_tick(b.now)
+        b.pump()
+    b.crash()
+    b.advance(2_000)
+    assert "t" in b.store.retained
+    assert not b.store.wills
