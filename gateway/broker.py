@@ -38,6 +38,7 @@ from gateway.uplink.late import LateUplinks
 DRAIN_S: Final = 8.0  # for peers and disk, after SIGTERM
 STORE_CLOSE_S: Final = 1.0
 TICK_MS_MIN: Final = 10  # what is due but waits for the disk must not spin the loop
+PACE_MS_MIN: Final = 2  # while a queue is drained at a rate
 WATERMARK_BYTES_MAX: Final = 262_144
 NEXT_START: Final = (
     *("listen", "listeners_tls", "listeners_mtls", "listeners_ws", "listeners_wss", "listeners_unix"),
@@ -219,7 +220,8 @@ class Broker:
         """The next tick."""
         if self._timer is not None:
             self._timer.cancel()
-        wait_ms = min(max(due - now, TICK_MS_MIN), 1000)
+        least = PACE_MS_MIN if self._router.paced() else TICK_MS_MIN
+        wait_ms = min(max(due - now, least), 1000)
         self._due = now + wait_ms
         self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
 

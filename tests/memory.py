@@ -9,7 +9,10 @@ from typing import TypeVar, final
 
 from gateway.core import probing
 from gateway.core.batch import Batch, SessionRow, Snapshot
+from gateway.core.message import Segment
 from gateway.core.model import Client
+from gateway.core.part import Part
+from gateway.core.record import Entry
 from gateway.core.router import Router
 from gateway.core.uplink import Login
 from gateway.mqtt.errors import PacketError
@@ -88,6 +91,13 @@ class DictStore:
 
     def used_bytes(self) -> int:
         return sum(len(targets) + len(records) for _, targets, records in self.segments.values())
+
+
+def entries(records: bytes) -> list[Entry]:
+    """The messages of a stored segment."""
+    found = Part(Segment(1), records).all()
+    assert found is not None
+    return found
 
 
 def _replace(table: dict[K, bytes], changes: Mapping[K, bytes | None]) -> None:

@@ -1,19 +1,13 @@
-"""Durable queues over the log: join, settle, read ahead, unload, give up."""
-
-from typing import Final
+"""Durable queues over the log: join, settle, unload, drop."""
 
 from mypy_extensions import i64
 
-from gateway.core.commits import backlog_of, done, left, position, thin
+from gateway.core.commits import backlog_of, done, thin
 from gateway.core.ledger import DAMAGED
 from gateway.core.message import Message, Segment
 from gateway.core.model import AHEAD_MAX, LANE, SENT, Backlog, Delivery, Target
-from gateway.core.record import Entry, StoredTarget
 from gateway.core.segments import settle as settle_segment
-from gateway.core.segments import unpack, unread
-from gateway.core.state import Core, Reading
-
-READ_BYTES: Final = 262_144  # of segments read at once
+from gateway.core.state import Core
 
 
 def online(b: Backlog) -> bool:
@@ -153,6 +147,7 @@ def give_back(b: Backlog, d: Delivery) -> None:
 def unload(core: Core, b: Backlog) -> None:
     """Nobody is there to take it: keep only what is in flight in RAM."""
     b.reading = 0
+    b.rewind()
     if b.count == len(b.held):
         b.ram.clear()
         b.ram_bytes = 0
@@ -168,153 +163,6 @@ def unload(core: Core, b: Backlog) -> None:
         b.ram.clear()
         b.ram_bytes = 0
     b.live = False
-
-
-def refill(core: Core, b: Backlog) -> bool:
-    """Read ahead when the window is half empty; True when there is more in it now."""
-    limits = core.limits
-    h = b.history
-    if h is not None and h.counting:
-        return False
-    if b.live or b.reading or len(b.ram) * 2 > limits.window_messages or b.ram_bytes * 2 > limits.window_bytes:
-        return False
-    ahead = next_segments(core, b)
-    while ahead:
-        first = unread(b, ahead[0]).start
-        if first in core.unpacked.found:
-            if take_in(core, b, core.unpacked.found, 0):
-                return True
-            ahead = next_segments(core, b)  # none of it was for this queue
-            continue
-        other = core.coming.get(first)
-        if other is not None:
-            other.others.append(b)
-            b.reading = other.token
-        else:
-            reading = Reading(b, ahead, first, "")
-            core.coming[first] = reading
-            b.reading = request(core, reading)
-        return False
-    flying = core.flying
-    if flying is not None:
-        from_ram(core, b, flying.messages)
-    from_ram(core, b, sorted([*core.commit.messages, *core.hold], key=position))
-    b.live = True
-    b.loaded = core.next_seq - 1
-    return len(b.ram) > 0
-
-
-def next_segments(core: Core, b: Backlog) -> list[Segment]:
-    """What it reads next; none at the end of what is on disk."""
-    ahead: list[Segment] = []
-    size: i64 = 0
-    for id in b.owed:
-        segment = core.segments.get(id)
-        if segment is None or segment.upto <= b.read_to:
-            continue  # None: given up before it was on disk, but for what is in flight
-        if not segment.committed:
-            break
-        ahead.append(segment)
-        size += segment.bytes
-        if size >= READ_BYTES:
-            break
-    return ahead
-
-
-def from_ram(core: Core, b: Backlog, messages: list[Message]) -> None:
-    """The end of the log that is not readable yet."""
-    flying = b.held.seqs()
-    for m in messages:
-        if not m.missing or m.seq <= b.loaded or m.seq in flying or m.seq in b.ahead:
-            continue
-        for t in left(m):
-            if backlog_of(t) is b:
-                push(b, delivery(core, m, t.qos, t.retain_as_published, t.identifiers, b))
-                break
-
-
-def request(core: Core, reading: Reading) -> int:
-    token = core.next_token
-    core.next_token += 1
-    core.readings[token] = reading
-    reading.token = token
-    core.reads.append((token, reading.ids))
-    return token
-
-
-def target_of(targets: list[StoredTarget], sid: int) -> StoredTarget | None:
-    for t in targets:
-        if t.sid == sid:
-            return t
-    return None
-
-
-def owed_target(b: Backlog, e: Entry) -> StoredTarget | None:
-    """How a message goes to this queue, whether it was written for it or was there before it."""
-    t = target_of(e.targets, b.sid)
-    h = b.history
-    return t if t is not None or h is None else h.target(e.message, b.sid)
-
-
-def loaded(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i64) -> list[Backlog]:
-    """The answer of a read ahead; the queues that wait for it and have it now."""
-    core.coming.pop(reading.ids[0], None)
-    found: dict[int, list[Entry] | None] = {}
-    for segment, id, data in placed(core, reading, rows):
-        found[id] = unpack(core, segment, id, data, reading.backlog)
-    first = reading.backlog
-    assert first is not None
-    ready = [b for b in [first, *reading.others] if b.reading == reading.token]
-    for b in ready:
-        b.reading = 0
-        take_in(core, b, found, now)
-    return ready
-
-
-def placed(core: Core, reading: Reading, rows: list[tuple[int, bytes]]) -> list[tuple[Segment, int, bytes]]:
-    """The rows with their segments, but for those that are settled meanwhile."""
-    out: list[tuple[Segment, int, bytes]] = []
-    at = 0
-    for id, data in rows:
-        while reading.segments[at].upto < id:
-            at += 1
-        segment = reading.segments[at]
-        if core.segments.get(segment.id) is segment:
-            out.append((segment, id, data))
-    return out
-
-
-def take_in(core: Core, b: Backlog, found: dict[int, list[Entry] | None], now: i64) -> bool:
-    """Into the window what comes next for this queue, as far as it is among what was ``found``."""
-    before = len(b.ram)
-    flying = b.held.seqs()
-    for segment in next_segments(core, b):
-        for id in unread(b, segment):
-            if id not in found:
-                return len(b.ram) > before
-            read = found[id]
-            if read is None:
-                segment.damaged = True  # nothing joins it any more
-            else:
-                for e in read:
-                    take_one(core, b, e, flying)
-            b.read_to = id
-        if segment.damaged:
-            lost(core, b, segment, now)
-    return len(b.ram) > before
-
-
-def take_one(core: Core, b: Backlog, e: Entry, flying: set[int]) -> None:
-    m = e.message
-    if m.seq <= b.loaded or m.seq in flying or m.seq in b.ahead:
-        return
-    again = b.restored.pop(m.seq, None)
-    if again is not None:
-        push(b, again)
-        return
-    t = owed_target(b, e)
-    if t is not None:
-        push(b, delivery(core, m, t.qos, t.retain_as_published, t.identifiers, b))
 
 
 def lost(core: Core, b: Backlog, segment: Segment, now: i64) -> None:
@@ -354,29 +202,6 @@ def by_sid(core: Core, sid: int) -> Backlog | None:
         return None
     g = core.group_by_sid.get(sid)
     return g.backlog if g is not None else None
-
-
-def give_up(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i64) -> None:
-    """Drop what waits in these segments, counted under ``reading.reason``; what is in flight stays."""
-    for segment, id, data in placed(core, reading, rows):
-        found = unpack(core, segment, id, data, None)
-        if found is None:
-            segment.damaged = True
-        else:
-            for e in found:
-                for t in e.targets:
-                    other = by_sid(core, t.sid)
-                    if other is not None:
-                        drop_entry(core, other, e.message, reading.reason, now)
-                for b in core.apps.histories:
-                    h = b.history
-                    if h is not None and not h.counting and target_of(e.targets, b.sid) is None:
-                        if h.target(e.message, b.sid) is not None:
-                            drop_entry(core, b, e.message, reading.reason, now)
-        if segment.damaged and id == segment.upto:
-            for b in all_backlogs(core):
-                if segment.id in b.owed:
-                    lost(core, b, segment, now)
 
 
 def drop_entry(core: Core, b: Backlog, m: Message, reason: str, now: i64) -> None:
@@ -425,6 +250,7 @@ def end(core: Core, b: Backlog, reason: str, now: i64) -> int:
     b.held.clear()
     b.restored = {}
     b.ram.clear()
+    b.rewind()
     b.count = 0
     b.bytes = 0
     b.reading = 0

@@ -38,11 +38,31 @@ def backlog_of(t: Target) -> Backlog | None:
 
 
 def pack_targets(targets: list[Target]) -> bytes:
+    """Many readers of one stream came one after the other: their sids are a run, which costs as much as one."""
+    if len(targets) == 1:
+        return packed_from(targets, 0, 1)
+    ordered = sorted(targets, key=sid_of)
     out: list[bytes] = []
-    for t in targets:
-        qos: int = t.qos
-        out.append(pack_target(sid_of(t), qos, t.retain_as_published, t.identifiers))
+    at = 0
+    while at < len(ordered):
+        end = at + 1
+        while end < len(ordered) and goes_with(ordered[at], ordered[end], end - at):
+            end += 1
+        out.append(packed_from(ordered, at, end))
+        at = end
     return b"".join(out)
+
+
+def goes_with(first: Target, t: Target, distance: int) -> bool:
+    if first.identifiers or t.identifiers or sid_of(t) != sid_of(first) + distance:
+        return False
+    return t.qos == first.qos and t.retain_as_published == first.retain_as_published
+
+
+def packed_from(targets: list[Target], at: int, end: int) -> bytes:
+    t = targets[at]
+    qos: int = t.qos
+    return pack_target(sid_of(t), qos, t.retain_as_published, t.identifiers, end - at - 1)
 
 
 def enter(core: Core, m: Message, targets: list[Target], key: bytes) -> None:

@@ -8,12 +8,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import READ_BYTES, placed, request, target_of
 from gateway.core.commits import commit, in_order
 from gateway.core.history import History
 from gateway.core.limits import UNSET
 from gateway.core.message import Segment
 from gateway.core.model import Backlog, Session
+from gateway.core.readahead import READ_BYTES, placed, request, target_of
 from gateway.core.rules import of_session
 from gateway.core.segments import settle, unpack
 from gateway.core.state import HISTORY, Core, Reading
@@ -60,6 +60,7 @@ def reach_back(b: Backlog) -> None:
     b.live = False
     b.loaded = b.cursor
     b.read_to = 0
+    b.rewind()
 
 
 def resume(core: Core, now: i64) -> None:

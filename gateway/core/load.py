@@ -3,7 +3,7 @@
 from mypy_extensions import i64
 
 from gateway.core import ranks
-from gateway.core.backlog import all_backlogs, by_sid, delivery, target_of
+from gateway.core.backlog import all_backlogs, by_sid, delivery
 from gateway.core.batch import Snapshot
 from gateway.core.births import load_births
 from gateway.core.delayed import load_delayed
@@ -15,6 +15,7 @@ from gateway.core.limits import NEVER
 from gateway.core.message import Message, Segment
 from gateway.core.model import LANE, RELEASED, SENT, ZERO, Backlog, Delivery, Session
 from gateway.core.ranks import enable, find, restored
+from gateway.core.readahead import target_of
 from gateway.core.record import (
     Corrupt,
     Entry,

@@ -14,6 +14,7 @@ from gateway.core.history import History
 from gateway.core.message import Message, PendingAck
 from gateway.core.meter import Meter
 from gateway.core.nodes import Node, Source
+from gateway.core.part import Part
 from gateway.core.remote import Remote
 from gateway.core.seen import Seen
 from gateway.core.topics import Subscription
@@ -143,6 +144,9 @@ class Backlog:
         self.live: bool = True
         self.ordered: bool = True  # ``held`` is in log order and before all else
         self.reading: int = 0  # token of the read under way
+        self.parts: dict[int, Part] = {}  # that were read and are not in the window yet
+        self.part: int = 0  # id of the one that is being taken in
+        self.part_at: i64 = 0  # and how much of it was
         self.history: History | None = None  # it began with the earliest and is not through with it
         self.ended: bool = False
         self.count: i64 = 0
@@ -155,10 +159,6 @@ class Backlog:
         """A call, since a refill may change it."""
         return self.live
 
-    def lowest(self, end: i64) -> i64:
-        """The first position that is not settled; ``end`` when all is."""
-        low: i64 = end if self.live else self.loaded + 1
-        if self.ram:
     def rewind(self) -> None:
         """What was read and is not in the window is read again."""
         self.parts.clear()
@@ -170,6 +170,10 @@ class Backlog:
             return self.ram.head().message.seq
         return end if self.live else self.loaded + 1
 
+    def lowest(self, end: i64) -> i64:
+        """The first position that is not settled; ``end`` when all is."""
+        low: i64 = end if self.live else self.loaded + 1
+        if self.ram:
             low = min(low, self.ram.head().message.seq)
         return self.held.lowest(low)
 

@@ -8,7 +8,7 @@ from gateway.core.model import Session
 from gateway.core.state import Core
 
 MESSAGE: Final = 1000  # credit is counted in thousandths, so that it grows by the rate each millisecond
-BURST_MS: Final = 100  # credit of so much time is kept at most
+BURST_MS: Final = 20  # credit of so much time is kept at most: what was missed is not made up at the cost of others
 
 
 def held_back(core: Core, s: Session, now: i64) -> bool:

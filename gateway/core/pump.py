@@ -2,7 +2,7 @@
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import pop, refill, settle
+from gateway.core.backlog import pop, settle
 from gateway.core.delivery import drop, start, start_again, write
 from gateway.core.fifo import Fifo
 from gateway.core.ledger import EXPIRED, TOO_LARGE
@@ -22,6 +22,7 @@ from gateway.core.model import (
 from gateway.core.pace import held_back, spend
 from gateway.core.paths import beyond_limits, gather_in_batch
 from gateway.core.ranks import barrier, turn, zero_waits
+from gateway.core.readahead import refill
 from gateway.core.state import Core
 from gateway.mqtt.encode import encode_ack
 from gateway.mqtt.packets import PUBREL
@@ -198,11 +199,14 @@ def behind(c: Client, s: Session) -> None:
 
 def pump_backlog(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> None:
     """One FIFO over all topics."""
-    while b.ram and not c.jammed():
-        if not send_head(core, s, c, b, now):
-            break
-    if not b.at_end() and refill(core, b) and s.used < c.window and not c.jammed() and not s.staged:
-        pump_backlog(core, s, c, b, now)
+    going = True
+    while going:
+        while b.ram and not c.jammed():
+            if not send_head(core, s, c, b, now):
+                going = False
+                break
+        if b.at_end() or not refill(core, b) or s.used >= c.window or c.jammed() or s.staged:
+            return
 
 
 def send_head(core: Core, s: Session, c: Client, b: Backlog, now: i64) -> bool:

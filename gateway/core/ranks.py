@@ -8,10 +8,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import refill
 from gateway.core.batch import Snapshot
 from gateway.core.model import LANE, ZERO, Backlog, Delivery, Rank, Session
 from gateway.core.priority import Priorities
+from gateway.core.readahead import refill
 from gateway.core.state import Core
 from gateway.core.uplink import rule_for
 

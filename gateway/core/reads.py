@@ -2,7 +2,7 @@
 
 from mypy_extensions import i64
 
-from gateway.core import backlog, earliest, retention
+from gateway.core import earliest, readahead, retention
 from gateway.core.pump import pump
 from gateway.core.shared import pump_group
 from gateway.core.state import Core
@@ -14,7 +14,7 @@ def arrived(core: Core, token: int, rows: list[tuple[int, bytes]], now: i64) -> 
         return
     b = reading.backlog
     if b is None:
-        backlog.give_up(core, reading, rows, now)
+        readahead.give_up(core, reading, rows, now)
     elif reading.reason == earliest.COUNT:
         if earliest.counted(core, b, reading, rows, now) and b.session is not None:
             pump(core, b.session, now)
@@ -23,7 +23,7 @@ def arrived(core: Core, token: int, rows: list[tuple[int, bytes]], now: i64) -> 
         if b.session is not None:
             pump(core, b.session, now)
     else:
-        for ready in backlog.loaded(core, reading, rows, now):
+        for ready in readahead.loaded(core, reading, rows, now):
             if ready.session is not None:
                 pump(core, ready.session, now)
             elif ready.group is not None:

@@ -24,6 +24,7 @@ SINGLE: Final = 32
 
 TARGET_RAP: Final = 4  # deliver with the retain flag of the message
 TARGET_IDS: Final = 8  # subscription identifiers follow
+TARGET_RUN: Final = 16  # how many sids follow this one with the same options
 
 
 @final
@@ -98,7 +99,10 @@ def field(data: bytes) -> bytes:
     return varint(len(data)) + data
 
 
-def pack_target(sid: int, qos: int, retain_as_published: bool, identifiers: list[int] | None) -> bytes:
+def pack_target(sid: int, qos: int, retain_as_published: bool, identifiers: list[int] | None, more: int = 0) -> bytes:
+    """``more``: as many sids behind this one get it as well, without identifiers."""
+    if more:
+        return number(sid) + bytes((qos | (TARGET_RAP if retain_as_published else 0) | TARGET_RUN,)) + number(more)
     flags = qos | (TARGET_RAP if retain_as_published else 0) | (TARGET_IDS if identifiers else 0)
     head = number(sid) + bytes((flags,))
     if not identifiers:
@@ -123,6 +127,13 @@ def unpack_targets(key: bytes) -> list[StoredTarget]:
     while r.more():
         sid = r.number()
         flags = r.u8()
+        if flags & TARGET_RUN:
+            more = r.number()
+            while more >= 0:
+                out.append(StoredTarget(sid, flags & 3, flags & TARGET_RAP != 0, None))
+                sid += 1
+                more -= 1
+            continue
         ids: list[int] | None = None
         if flags & TARGET_IDS:
             ids = []
@@ -257,27 +268,6 @@ class Entry:
     def __init__(self, message: Message, targets: list[StoredTarget]) -> None:
         self.message = message
         self.targets = targets
-
-
-def unpack_segment_records(data: bytes) -> list[Entry]:
-    """Messages with their ``seq``, in its order. Raises Corrupt."""
-    r = Reader(data)
-    seq = r.u64()
-    n = r.number()
-    sets: list[list[StoredTarget]] = []
-    while n > 0:
-        sets.append(unpack_targets(r.field()))
-        n -= 1
-    out: list[Entry] = []
-    while r.more():
-        seq += r.number()
-        index = r.number()
-        if index >= len(sets):
-            raise Corrupt("unknown target set")
-        m = read_message(r)
-        m.seq = seq
-        out.append(Entry(m, sets[index]))
-    return out
 
 
 @final

@@ -5,10 +5,11 @@ Looked at once a second, the oldest first; what is in flight stays. Others that 
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import READ_BYTES, drop_entry, lost, owed_target, placed, request
+from gateway.core.backlog import drop_entry, lost
 from gateway.core.ledger import RETENTION
 from gateway.core.message import Segment
 from gateway.core.model import Backlog, Session
+from gateway.core.readahead import READ_BYTES, owed_target, placed, request
 from gateway.core.record import Entry
 from gateway.core.segments import unpack, unread
 from gateway.core.state import Core, Reading

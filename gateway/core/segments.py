@@ -11,7 +11,8 @@ from mypy_extensions import i64
 from gateway.core.commits import backlog_of
 from gateway.core.message import Segment
 from gateway.core.model import Backlog
-from gateway.core.record import Corrupt, Entry, unpack_segment_records
+from gateway.core.part import Part
+from gateway.core.record import Entry
 from gateway.core.state import SEGMENT_EXPIRED, Commit, Core
 
 JOIN_BYTES: Final = 65_536  # of a segment that others join; it leaves the disk as a whole
@@ -68,22 +69,20 @@ def join(core: Core, open: Commit, segment: Segment) -> Segment:
     return before
 
 
-def unpack(core: Core, segment: Segment, part: int, data: bytes, b: Backlog | None) -> list[Entry] | None:
-    """The messages of a part, tied to its segment; None when it is damaged. Held while others than ``b`` need it."""
-    known = core.unpacked.found.get(part)
+def part_of(core: Core, segment: Segment, id: int, data: bytes, b: Backlog | None) -> Part:
+    """What was read under this id; held while others than ``b`` need it."""
+    known = core.unpacked.found.get(id)
     if known is not None:
         return known
-    if not data:
-        return None
-    try:
-        found = unpack_segment_records(data)
-    except Corrupt:
-        return None
-    for e in found:
-        e.message.segment = segment
-    if b is not None and segment.pending > b.owed.get(segment.id, 0):
-        core.unpacked.add(part, found, len(data), UNPACKED_BYTES)
-    return found
+    part = Part(segment, data)
+    if b is not None and not part.damaged and segment.pending > b.owed.get(segment.id, 0):
+        core.unpacked.add(id, part, UNPACKED_BYTES)
+    return part
+
+
+def unpack(core: Core, segment: Segment, id: int, data: bytes, b: Backlog | None) -> list[Entry] | None:
+    """All messages of a part; None when it is damaged."""
+    return part_of(core, segment, id, data, b).all()
 
 
 def unread(b: Backlog, segment: Segment) -> range:

@@ -6,13 +6,15 @@ that a memory member never acknowledged is still there for the others.
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import add, delivery, give_back, online, pop, put_back, refill, settle, take, unload
+from gateway.core.backlog import add, delivery, give_back, online, pop, put_back, settle, take, unload
 from gateway.core.delivery import drop, start, write
 from gateway.core.ledger import EXPIRED, QOS0_OFFLINE, QUEUE_FULL, SHARED_QOS2, TOO_LARGE
+from gateway.core.limits import HASH_TOPIC
 from gateway.core.members import next_pair, pick
 from gateway.core.message import Message
 from gateway.core.model import SENT, Client, Delivery, Group, Session, Target
 from gateway.core.queue import deliver0, offer
+from gateway.core.readahead import refill
 from gateway.core.state import Core
 
 
@@ -66,6 +68,8 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
             pair = next_pair(core, g, b)
             c: Client | None = pair[1].client if pair is not None else None
             if pair is None or c is None:
+                if core.limits.shared_strategy == HASH_TOPIC and not b.at_end() and refill(core, b):
+                    continue  # there may be some for others behind those whose member has no room
                 return
             d, s = pair
             adapt(core, g, s, d)

@@ -13,8 +13,9 @@ from gateway.core.message import Message, PendingAck, Segment
 from gateway.core.meter import Meter
 from gateway.core.model import Backlog, Client, Delivery, Group, Route, Session
 from gateway.core.nodes import Nodes
+from gateway.core.part import Part
 from gateway.core.priority import Priorities
-from gateway.core.record import Entry, TargetSet
+from gateway.core.record import TargetSet
 from gateway.core.retained import Retained
 from gateway.core.seen import Seen
 from gateway.core.topics import Trie
@@ -111,21 +112,18 @@ class Reading:
 
 @final
 class Unpacked:
-    """Messages of the log that several queues are about to need, by stored id, the oldest first."""
+    """Parts of the log that several queues are about to need, by stored id, the oldest first."""
 
     def __init__(self) -> None:
-        self.found: dict[int, list[Entry] | None] = {}  # none is None
-        self.sizes: dict[int, int] = {}
+        self.found: dict[int, Part] = {}
         self.bytes: i64 = 0  # packed
 
-    def add(self, id: int, found: list[Entry], size: int, most: i64) -> None:
-        self.found[id] = found
-        self.sizes[id] = size
-        self.bytes += size
+    def add(self, id: int, part: Part, most: i64) -> None:
+        self.found[id] = part
+        self.bytes += part.size
         while self.bytes > most:
             oldest = next(iter(self.found))
-            del self.found[oldest]
-            self.bytes -= self.sizes.pop(oldest)
+            self.bytes -= self.found.pop(oldest).size
 
 
 @final
@@ -198,6 +196,8 @@ class Uplinks:
         """The remote has refused a message."""
         counts = self.refused.setdefault(s.client_id, {})
         counts[reason] = counts.get(reason, 0) + 1
+
+
 @final
 class Copies:
     """Retained messages that a SUBSCRIBE of a persistent session put into the log, by topic, with their positions."""
@@ -205,8 +205,6 @@ class Copies:
     def __init__(self) -> None:
         self.found: dict[str, tuple[Message, int]] = {}
         self.last: i64 = 0
-
-
 
 
 @final

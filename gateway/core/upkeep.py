@@ -7,7 +7,7 @@ from mypy_extensions import i64
 
 from gateway.core import calls, delayed, drain, kept, pacing, paths, retention, retry, wills
 from gateway.core.answers import release_acks
-from gateway.core.backlog import drop_entry, request
+from gateway.core.backlog import drop_entry
 from gateway.core.births import prune
 from gateway.core.commits import backlog_of, left
 from gateway.core.delivery import drop
@@ -18,11 +18,12 @@ from gateway.core.lifecycle import disconnect, session_due
 from gateway.core.message import PendingAck, Segment
 from gateway.core.model import STAGED, Session
 from gateway.core.pump import pump
+from gateway.core.readahead import request
 from gateway.core.shared import pump_groups
 from gateway.core.stall import RETRY_MS, carries, put_off, worked
 from gateway.core.state import PACED, SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
-from gateway.mqtt.packets import V5
 from gateway.core.subscribe import forget_copies
+from gateway.mqtt.packets import V5
 from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
 
 CHECK_MS: Final = 1000
@@ -88,9 +89,9 @@ def check(core: Core, now: i64) -> None:
         core.commit.urgent = True  # the disk had no room for them
     if core.uplinks.calls:
         calls.check(core, now)
-    if core.ledger.has_drops() and now >= core.counters_at + core.limits.counter_commit_ms:
     if core.copies:
         forget_copies(core)
+    if core.ledger.has_drops() and now >= core.counters_at + core.limits.counter_commit_ms:
         core.lazy(now)
 
 

@@ -47,13 +47,13 @@ def _bridge(db: Database) -> None:
     db.execute("CREATE TABLE bridge (key TEXT NOT NULL PRIMARY KEY, crc INTEGER, data BLOB) WITHOUT ROWID")
 
 
-# an older version keeps these rows as they are: what waits there goes on waiting
+# with it came runs of targets, which the versions before would misread
 def _delayed(db: Database) -> None:
     db.create_table("delayed", {"id": int, "crc": int, "data": bytes}, pk="id")
 
 
 # migration N is MIGRATIONS[N - 1]; each with the oldest version that can still read and write what it leaves
-MIGRATIONS: Final[list[tuple[Callable[[Database], None], int]]] = [(_first, 1), (_bridge, 2), (_delayed, 2)]
+MIGRATIONS: Final[list[tuple[Callable[[Database], None], int]]] = [(_first, 1), (_bridge, 2), (_delayed, 3)]
 SCHEMA: Final = len(MIGRATIONS)
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final, NamedTuple, final
 from zlib import crc32
 
-from gateway.core.message import Message
+from gateway.core.message import Message, Segment
 from gateway.core.model import LANE
+from gateway.core.part import Part
 from gateway.core.record import (
     Corrupt,
     SessionState,
     StoredTarget,
-    unpack_segment_records,
     unpack_segment_targets,
     unpack_state,
 )
@@ -76,7 +76,7 @@ def _of_segment(
     records_crc, records = db.execute("SELECT records_crc, records FROM segment WHERE id = ?", (segment_id,)).fetchone()
     if crc32(records) != records_crc:
         return
-    for entry in unpack_segment_records(records):
+    for entry in Part(Segment(segment_id), records).all() or ():
         target = _owed(entry.message.seq, entry.targets, own, states)
         if target is not None:
             message = entry.message

@@ -1,12 +1,13 @@
 """What must hold of the core's books at any moment, recounted from the store and the open commits."""
 
-from gateway.core.backlog import all_backlogs, target_of
+from gateway.core.backlog import all_backlogs
 from gateway.core.commits import left, sid_of
 from gateway.core.model import RELEASING, STAGED, Backlog, Delivery
 from gateway.core.ranks import drops, in_memory
-from gateway.core.record import Entry, unpack_segment_records
+from gateway.core.readahead import target_of
+from gateway.core.record import Entry
 from gateway.core.state import Core
-from tests.memory import DictStore
+from tests.memory import DictStore, entries
 
 Place = tuple[int, int, int]  # position, segment, size
 
@@ -17,7 +18,7 @@ def log_of(core: Core, store: DictStore) -> dict[int, list[Place]]:
     for id, segment in core.segments.items():
         for part in range(id, segment.upto + 1):
             if part in store.segments:
-                for e in unpack_segment_records(store.segments[part][2]):
+                for e in entries(store.segments[part][2]):
                     for sid in [stored.sid for stored in e.targets] + reached_back(core, e):
                         found.setdefault(sid, []).append((int(e.message.seq), id, int(e.message.size)))
     waiting = [*core.commit.messages, *core.hold]

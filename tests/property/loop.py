@@ -5,12 +5,12 @@ import random
 from gateway.core.batch import Batch
 from gateway.core.limits import Limits
 from gateway.core.model import Client
-from gateway.core.record import Reader, read_message, unpack_segment_records
+from gateway.core.record import Reader, read_message
 from gateway.core.router import Router
 from gateway.mqtt.errors import PacketError
 from gateway.mqtt.packets import Packet, Publish
 from tests import wire_format as mqtt
-from tests.memory import DictStore
+from tests.memory import DictStore, entries
 from tests.property.peers import Link, Receiver, Sender
 
 
@@ -114,7 +114,7 @@ class Loop:
     def _apply(self, batch: Batch) -> None:
         self.store.apply(batch)
         if batch.segment_id:
-            for e in unpack_segment_records(batch.records):
+            for e in entries(batch.records):
                 self.stored.add(copy_of(e.message.payload))
         for row in batch.retained.values():
             if row is not None:

@@ -1,11 +1,16 @@
 """One commit: target sets once, messages that must wait, only what somebody still needs."""
 
+import random
+
+import pytest
+
 from gateway.core.batch import Batch
 from gateway.core.commits import pack_targets
 from gateway.core.model import Session, Target
-from gateway.core.record import unpack_segment_records, unpack_segment_targets, unpack_state
+from gateway.core.record import unpack_segment_targets, unpack_state, unpack_targets
 from gateway.core.stall import take_batch
 from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of
+from tests.memory import entries
 
 
 def test_a_target_set_is_written_once_however_many_messages_it_has() -> None:
@@ -23,7 +28,7 @@ def test_a_target_set_is_written_once_however_many_messages_it_has() -> None:
     assert batch is not None
     _, _, _, sets = unpack_segment_targets(batch.targets)
     assert sorted((s.messages, len(s.targets)) for s in sets) == [(1, 3), (3, 2)]
-    assert [e.message.topic for e in unpack_segment_records(batch.records)] == [b"t/a", b"t/b", b"t/a", b"t/c"]
+    assert [e.message.topic for e in entries(batch.records)] == [b"t/a", b"t/b", b"t/a", b"t/c"]
 
 
 def test_a_commit_that_failed_goes_on_without_its_messages_and_these_are_tried_again() -> None:
@@ -90,6 +95,25 @@ def test_the_state_row_says_what_is_settled() -> None:
 def test_targets_are_packed_with_their_owner() -> None:
     one = Target(Session(300, "a"), None, 1, False, True, [7])
     assert pack_targets([one]) == b"\xac\x02\x0d\x01\x07"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_neighbours_with_the_same_options_are_packed_as_one(seed: int) -> None:
+    chance = random.Random(seed)
+    sids = chance.sample(range(1, 400), chance.choice([2, 50, 300]))
+    made = [
+        Target(Session(sid, str(sid)), None, chance.choice([1, 1, 1, 2]), False, chance.random() < 0.1, ids)
+        for sid in sids
+        for ids in [[sid] if chance.random() < 0.1 else None]
+    ]
+    wanted = sorted([(t.owner.sid, t.qos, t.retain_as_published, t.identifiers) for t in made if t.owner is not None])
+    found = [(t.sid, t.qos, t.retain_as_published, t.identifiers) for t in unpack_targets(pack_targets(made))]
+    assert found == wanted
+
+
+def test_many_readers_of_a_stream_cost_as_much_as_one() -> None:
+    readers = [Target(Session(sid, str(sid)), None, 1, False, False, None) for sid in range(200, 250)]
+    assert len(pack_targets(readers)) == len(pack_targets(readers[:1])) + 1
 
 
 def test_drops_of_memory_sessions_are_not_stored() -> None:

@@ -56,7 +56,7 @@ def test_the_next_is_due_when_its_credit_is_there() -> None:
     fill(b, "t", 3)
     client = Station(b, "app")
     assert client.take() == [b"0"]
-    b.advance(149)  # a tenth of a second's worth was there already
+    b.advance(229)  # a fiftieth of a second's worth was there already
     assert client.take() == []
     b.advance(1)
     assert client.take() == [b"1"]

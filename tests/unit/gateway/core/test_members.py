@@ -81,6 +81,19 @@ def test_hash_topic_passes_a_member_that_has_no_room_and_keeps_each_topic_in_ord
     assert rest == [number for number in range(80) if topics[number] not in mine]
 
 
+def test_hash_topic_reads_on_behind_what_a_stuck_member_is_to_get() -> None:
+    b, members = rig(HASH_TOPIC, 2, receive_maximum=2)
+    for member in members:
+        member.drop()
+    topics = [f"t/{number % 8}" for number in range(900)]
+    publish(b, topics)
+    _stuck, quick = (connect(b, f"m{number}", receive_maximum=2) for number in range(2))
+    got = numbers(quick)
+    mine = {topics[number] for number in got}
+    assert len(mine) < 8
+    assert got[-1] > 880
+
+
 def test_sticky_stays_with_one_until_it_goes() -> None:
     b, (one, two) = rig(STICKY, 2)
     publish(b, ["t/a", "t/b", "t/c"])

@@ -11,15 +11,15 @@ from gateway.core.record import (
     SessionState,
     TargetSet,
     number,
+    pack_delayed,
     pack_message,
-    pack_segment_records,
     pack_segment_targets,
     pack_state,
     pack_target,
     pack_will,
     read_message,
     u64,
-    unpack_segment_records,
+    unpack_delayed,
     unpack_segment_targets,
     unpack_state,
     unpack_targets,
@@ -45,15 +45,12 @@ def targets() -> bytes:
     return pack_segment_targets([wide], 10, 20, 30)
 
 
-def records() -> bytes:
-    sets = [TargetSet(0, pack_target(1, 1, False, None), []), TargetSet(1, pack_target(2, 2, False, None), [])]
-    rows = [number(0), sets[1].index, pack_message(Message(b"t", b"x", 1, False))]
-    rows += [number(300), sets[0].index, pack_message(Message(b"u", b"", 2, False))]
-    return pack_segment_records(sets, 1 << 35, rows)
-
-
 def will() -> bytes:
     return pack_will(Will(b"w", b"gone", 1, True, b"", 60, 5), 1 << 41)
+
+
+def delayed() -> bytes:
+    return pack_delayed(1 << 41, "p", Message(b"w", b"late", 1, True, b"", 1 << 40))
 
 
 @pytest.mark.parametrize("n", [0, 127, 128, 16_383, 16_384, 1 << 35, (1 << 56) - 1])
@@ -104,24 +101,17 @@ def test_the_targets_of_a_segment() -> None:
     assert found == [(1, 1, True, None), (1 << 30, 2, False, [1, 268_435_455])]
 
 
-def test_the_records_of_a_segment() -> None:
-    found = unpack_segment_records(records())
-    assert [(e.message.seq, e.message.topic, [t.sid for t in e.targets]) for e in found] == [
-        (1 << 35, b"t", [2]),
-        ((1 << 35) + 300, b"u", [1]),
-    ]
-
-
-def test_a_record_of_an_unknown_target_set_is_corrupt() -> None:
-    rows = [number(0), number(5), pack_message(Message(b"t", b"x", 1, False))]
-    with pytest.raises(Corrupt):
-        unpack_segment_records(pack_segment_records([TargetSet(0, b"", [])], 1, rows))
-
-
 @pytest.mark.parametrize("expiry", [-1, 0, 60])
 def test_a_will(expiry: int) -> None:
     w, at = unpack_will(pack_will(Will(b"w", b"gone", 1, True, b"", expiry, 5), 99))
     assert (w.topic, w.payload, w.qos, w.retain, w.expiry, w.delay, at) == (b"w", b"gone", 1, True, expiry, 5, 99)
+
+
+def test_a_delayed_message() -> None:
+    at, client_id, m = unpack_delayed(delayed())
+    assert (at, client_id, m.topic, m.payload, m.qos, m.retain, m.deadline) == (
+        1 << 41, "p", b"w", b"late", 1, True, 1 << 40,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -131,8 +121,9 @@ def test_a_will(expiry: int) -> None:
         (state(), unpack_state),
         (targets(), unpack_segment_targets),
         (will(), unpack_will),
+        (delayed(), unpack_delayed),
     ],
-    ids=["message", "state", "targets", "will"],
+    ids=["message", "state", "targets", "will", "delayed"],
 )
 def test_whatever_is_cut_short_is_corrupt(data: bytes, unpack: Callable[[bytes], object]) -> None:
     unpack(data)
@@ -141,19 +132,16 @@ def test_whatever_is_cut_short_is_corrupt(data: bytes, unpack: Callable[[bytes],
             unpack(data[:end])
 
 
-def test_records_cut_short_are_corrupt_or_end_at_a_message() -> None:
-    data = records()
-    whole = 0
-    for end in range(len(data)):
-        try:
-            whole = max(whole, len(unpack_segment_records(data[:end])))
-        except Corrupt:
-            continue
-    assert whole == 1  # the second is never half there
+def test_a_run_of_targets() -> None:
+    key = pack_target(126, 1, True, None, 3) + pack_target(7, 0, False, None)
+    found = [(t.sid, t.qos, t.retain_as_published, t.identifiers) for t in unpack_targets(key)]
+    assert found == [(sid, 1, True, None) for sid in (126, 127, 128, 129)] + [(7, 0, False, None)]
 
 
-def test_a_target_set_cut_short_is_corrupt() -> None:
-    key = pack_target(1 << 30, 2, False, [1, 268_435_455])
+@pytest.mark.parametrize(
+    "key", [pack_target(1 << 30, 2, False, [1, 268_435_455]), pack_target(1 << 30, 2, True, None, 300)]
+)
+def test_a_target_set_cut_short_is_corrupt(key: bytes) -> None:
     for end in range(1, len(key)):
         with pytest.raises(Corrupt):
             unpack_targets(key[:end])

@@ -176,8 +176,7 @@ def test_what_is_held_unpacked_is_bounded() -> None:
     assert taken(b, "one") == list(range(40))
     core = core_of(b)
     assert 0 < core.unpacked.bytes <= segments.UNPACKED_BYTES
-    assert sum(core.unpacked.sizes.values()) == core.unpacked.bytes
-    assert core.unpacked.found.keys() == core.unpacked.sizes.keys()
+    assert sum(part.size for part in core.unpacked.found.values()) == core.unpacked.bytes
     assert taken(b, "two") == list(range(40))
 
 

@@ -25,7 +25,7 @@ def set_versions(path: Path, schema: int, min_reader: int) -> None:
 
 
 def test_a_new_database_has_every_table_and_its_version(opened: Open, path: Path) -> None:
-    assert opened().snapshot.meta == {KEY_SCHEMA: SCHEMA, KEY_MIN_READER: 2}
+    assert opened().snapshot.meta == {KEY_SCHEMA: SCHEMA, KEY_MIN_READER: 3}
     db = Database(sqlite3.connect(path))
     assert set(db.table_names()) == {
         "meta", "segment", "session", "cursor", "subscription", "retained", "will", "counter", "bridge",
@@ -86,6 +86,6 @@ def test_a_migration_that_fails_leaves_nothing_behind(path: Path, monkeypatch: p
     connection = sqlite3.connect(":memory:", isolation_level=None)
     with pytest.raises(sqlite3.OperationalError):
         migrate(connection, path)
-    assert versions(connection) == (SCHEMA, 2)
+    assert versions(connection) == (SCHEMA, 3)
     assert "half" not in Database(connection).table_names()
     connection.close()
