@@ -6,18 +6,22 @@ module that still understands the data). A newer schema opens as long as its ``m
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from sqlite_utils import Database
-
+from gateway.store.connection import connect
 from gateway.store.errors import StoreError
+from gateway.store.lock import DirectoryLock
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 KEY_SCHEMA: Final = "store.schema"
 KEY_MIN_READER: Final = "store.min_reader"
 
 
-def _first(db: Database) -> None:
+def _first(db: "Database") -> None:
     # no affinity for the value: integers stay integers, text stays text
     db.create_table("meta", {"key": str, "value": bytes}, pk="key")
     # targets stand before records: a start reads them without walking the overflow chain of the records
@@ -43,17 +47,17 @@ def _first(db: Database) -> None:
 
 
 # with it came records that say when a message was ingested, which the first version would misread
-def _bridge(db: Database) -> None:
+def _bridge(db: "Database") -> None:
     db.execute("CREATE TABLE bridge (key TEXT NOT NULL PRIMARY KEY, crc INTEGER, data BLOB) WITHOUT ROWID")
 
 
 # with it came runs of targets, which the versions before would misread
-def _delayed(db: Database) -> None:
+def _delayed(db: "Database") -> None:
     db.create_table("delayed", {"id": int, "crc": int, "data": bytes}, pk="id")
 
 
 # migration N is MIGRATIONS[N - 1]; each with the oldest version that can still read and write what it leaves
-MIGRATIONS: Final[list[tuple[Callable[[Database], None], int]]] = [(_first, 1), (_bridge, 2), (_delayed, 3)]
+MIGRATIONS: Final[list[tuple[Callable[["Database"], None], int]]] = [(_first, 1), (_bridge, 2), (_delayed, 3)]
 SCHEMA: Final = len(MIGRATIONS)
 
 
@@ -62,13 +66,17 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
     Raises StoreError when a newer version of the program has closed the file to this one.
     """
-    db = Database(connection, execute_plugins=False)
     have, min_reader = versions(connection)
     if min_reader > SCHEMA:
         raise StoreError(
             f"{path}: written by a newer version (schema {have}, readable from schema {min_reader} on;"
             f" this version knows {SCHEMA})"
         )
+    if have >= SCHEMA:
+        return
+    from sqlite_utils import Database  # 4 MB that most starts need not have
+
+    db = Database(connection, execute_plugins=False)
     for number in range(have + 1, SCHEMA + 1):
         step, oldest = MIGRATIONS[number - 1]
         with db.atomic():
@@ -76,6 +84,27 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             db.table("meta").upsert_all(
                 [{"key": KEY_SCHEMA, "value": number}, {"key": KEY_MIN_READER, "value": oldest}], pk="key"
             )
+
+
+def create(path: Path) -> None:
+    """Make a new database in a process that need not keep what that takes; one that is there is not touched.
+
+    What goes wrong is left to who opens it next, who can say it better.
+    """
+    if path.exists():
+        return  # it may be damaged, which opening it would hide from a start
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = DirectoryLock(path.parent / "forebay.lock")
+    except (OSError, StoreError):
+        return
+    try:
+        with closing(connect(path, "fsync", 0)) as connection:
+            migrate(connection, path)
+    except (sqlite3.Error, StoreError):
+        pass
+    finally:
+        lock.release()
 
 
 def versions(connection: sqlite3.Connection) -> tuple[int, int]:

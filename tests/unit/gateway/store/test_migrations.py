@@ -10,7 +10,8 @@ from sqlite_utils import Database
 from gateway.core.batch import Batch
 from gateway.store import migrations
 from gateway.store.errors import StoreError
-from gateway.store.migrations import KEY_MIN_READER, KEY_SCHEMA, SCHEMA, migrate, versions
+from gateway.store.lock import DirectoryLock
+from gateway.store.migrations import KEY_MIN_READER, KEY_SCHEMA, SCHEMA, create, migrate, versions
 from tests.unit.gateway.store.opened import Opened
 
 Open = Callable[..., Opened]
@@ -89,3 +90,28 @@ def test_a_migration_that_fails_leaves_nothing_behind(path: Path, monkeypatch: p
     assert versions(connection) == (SCHEMA, 3)
     assert "half" not in Database(connection).table_names()
     connection.close()
+
+
+def test_a_new_one_made_ahead_opens_without_a_migration(
+    opened: Open, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(path)
+    monkeypatch.setattr(migrations, "MIGRATIONS", [])
+    assert opened().snapshot.meta == {KEY_SCHEMA: SCHEMA, KEY_MIN_READER: 3}
+
+
+def test_one_that_is_there_is_not_touched_when_made_ahead(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"damaged")
+    create(path)
+    assert path.read_bytes() == b"damaged"
+    assert sorted(found.name for found in path.parent.iterdir()) == [path.name]
+
+
+def test_making_ahead_leaves_trouble_to_the_start(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = DirectoryLock(path.parent / "forebay.lock")
+    create(path)
+    assert not path.exists()
+    lock.release()
+    create(path.parent / "forebay.lock" / "x" / path.name)
