@@ -105,20 +105,21 @@ def _write(path: Path, text: str, dry_run: bool) -> None:
     ):
         typer.echo(line.rstrip("\n"))
     if not dry_run:
-        _tell(path, settings)
+        tell(path, settings)
 
 
-def _tell(path: Path, settings: Settings) -> None:
+def tell(path: Path, settings: Settings, err: bool = False) -> None:
     """From when on it counts."""
     try:
         later = ask(settings.control_socket, {"cmd": "reload"})
     except NoBrokerError:
-        typer.echo(f"{path}: written; no gateway runs")
+        typer.echo(f"{path}: written; no gateway runs", err=err)
     except RefusedError as error:
-        typer.echo(f"{path}: written, but the running gateway refused it: {error}")
+        typer.echo(f"{path}: written, but the running gateway refused it: {error}", err=err)
         raise typer.Exit(1) from None
     else:
-        typer.echo(f"{path}: written and in force" + "".join(f"; {name}: restart needed" for name in later))
+        restart = "".join(f"; {name}: restart needed" for name in later)
+        typer.echo(f"{path}: written and in force{restart}", err=err)
 
 
 def _file(config: Path | None) -> Path:

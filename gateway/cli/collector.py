@@ -14,12 +14,12 @@ from rich.table import Table
 
 from gateway.access import Access
 from gateway.auth import AuthError, Passwords
+from gateway.cli.changing import stamp
 from gateway.cli.control import NoBrokerError, ask
 from gateway.cli.doctor import OutageOption, seconds_of
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
 from gateway.cli.status import JsonOption
 from gateway.cli.telling import tell_broker
-from gateway.cli.terminal import time_of
 from gateway.collector_settings import PRODUCTS
 from gateway.core.acl import READ, Rule
 from gateway.core.rules import rule_of
@@ -28,7 +28,6 @@ from gateway.doctor.presets import Wanted, is_ours, limits, rows, typed_in
 from gateway.settings import Settings
 from gateway.settings_file import check, planned, read, write
 from gateway.settings_rows import with_rows, without_rows
-from gateway.store.clock import read_clocks
 
 app = typer.Typer(help="Collectors: their user, rights and session, and their own settings.", no_args_is_help=True)
 
@@ -73,7 +72,7 @@ def add(
     _allow(settings, wanted)  # first: a user without rules could do more
     passwords.add(name, password.encode())
     try:
-        write(path, text, _stamp())
+        write(path, text, stamp())
     except BaseException:
         passwords.remove(name)
         _forbid(settings, name)
@@ -98,7 +97,7 @@ def remove(name: str, config: ConfigOption = None, data_dir: DataDirOption = Non
     rule = next((rule for rule in settings.collector if rule.name == name), None)
     if rule is None:
         raise UsageError(f"{name}: no such collector; forebay collector list shows them")
-    write(path, without_rows(path, read(path), is_ours(name, rule.client_id)), _stamp())
+    write(path, without_rows(path, read(path), is_ours(name, rule.client_id)), stamp())
     passwords = Passwords(settings.passwords)
     if name in passwords.names():
         passwords.remove(name)
@@ -162,10 +161,6 @@ def _address(settings: Settings) -> tuple[str, int]:
     """How others reach the first listener, as far as this machine can know."""
     host, port = (settings.listen or settings.listeners_tls)[0]
     return (socket.gethostname() if host in ("0.0.0.0", "::") else host), port
-
-
-def _stamp() -> str:
-    return time_of(read_clocks().wall_ms).translate({ord(":"): None, ord("-"): None})
 
 
 def _is_filter(topic: str) -> bool:

@@ -1,4 +1,6 @@
-"""The command ``forebay``. Exit codes: 0 done, 1 refused or failed, 2 bad usage or settings, 3 no broker is running."""
+"""The command ``forebay``. Exit codes: 0 done, 1 refused or failed, 2 bad usage or settings, 3 no broker is running,
+4 the doctor says that messages are lost.
+"""
 
 import sys
 from typing import Annotated

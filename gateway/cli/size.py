@@ -12,17 +12,16 @@ from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 from rich.table import Table
 
+from gateway.cli.changing import stamp, tell
 from gateway.cli.control import ask
 from gateway.cli.doctor import OutageOption, seconds_of
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
 from gateway.cli.status import JsonOption, span
 from gateway.cli.status import size as shown_size
-from gateway.cli.terminal import time_of
 from gateway.doctor.boards import BOARDS, Board
 from gateway.doctor.size import Load, Sized, size
 from gateway.kinds import Size
 from gateway.settings_file import planned, write
-from gateway.store.clock import read_clocks
 
 MEASURE_S: Final = 60
 _SIZE: Final = Size(1)
@@ -75,8 +74,7 @@ def size_command(
     if do_write:
         if config is None:
             raise UsageError("--write: expected --config FILE or FOREBAY_CONFIG")
-        write(config, planned(config, sized.settings), _stamp())
-        typer.echo(f"{config}: written", err=as_json)
+        tell(config, write(config, planned(config, sized.settings), stamp()), err=as_json)
     if not sized.fits:
         raise typer.Exit(1)
 
@@ -150,7 +148,3 @@ def _lines(load: Load, board: Board, sized: Sized) -> list[tuple[str, str]]:
         *((f"set {name}", json.dumps(value)) for name, value in sized.settings.items()),
         ("fits", "yes" if sized.fits else "no: a larger disk, a shorter outage or fewer messages"),
     ]  # fmt: skip
-
-
-def _stamp() -> str:
-    return time_of(read_clocks().wall_ms).translate({ord(":"): None, ord("-"): None})

@@ -13,6 +13,7 @@ from gateway.doctor.snapshot import Ask, Client, Keeper, Lead, Snapshot
 
 QOS_BITS: Final = 3  # of what a SUBACK grants
 REFUSED: Final = 0x80
+GONE_MS: Final = 86_400_000  # after it a collector is no longer missed
 HEIRS_MAX: Final = 20  # sessions with the same filters that are looked at
 
 
@@ -23,11 +24,12 @@ class Case:
         self.clients = snapshot.clients
         self._rules: dict[str, CollectorRule | None] = {}
         self._products: dict[str, Product] = {}
-        self._left = Counter(  # of each machine, ids that came once and have left, without their ends
-            (client.host, stem(client.client_id))
-            for client in self.clients.values()
-            if client.connects == 1 and not client.connected
-        )
+        self._alike: dict[tuple[str, str], list[Client]] = {}  # of one machine, ids that differ in their ends only
+        self._there: Counter[tuple[str, str]] = Counter()  # of these, how many are connected
+        for client in self.clients.values():
+            if root := stem(client.client_id):
+                self._alike.setdefault((client.host, root), []).append(client)
+                self._there[client.host, root] += client.connected
         self.keepers = {**snapshot.keepers, **{keeper.client_id: keeper for keeper in self._ended()}}
         self.collectors = [keeper for keeper in self.keepers.values() if self._collects(keeper)]
         self._names = {keeper.client_id for keeper in self.collectors}
@@ -72,7 +74,10 @@ class Case:
         if is_made_up(client_id) or (client is not None and client.assigned):
             return True
         root = stem(client_id)
-        return client is not None and bool(root) and client.connected and self._left[client.host, root] >= 2
+        if client is None or not root or not client.connected or self._there[client.host, root] > 1:
+            return False  # others are there: devices of a fleet behind one address
+        others = [one for one in self._alike[client.host, root] if one is not client]
+        return len(others) >= 2 and all(one.since_ms >= client.since_ms for one in others)  # one after the other
 
     def has_heir(self, keeper: Keeper) -> bool:
         """Whether a session with the same filters is in use on the same machine: the client has another id now."""
@@ -86,8 +91,10 @@ class Case:
     def _ended(self) -> Iterator[Keeper]:
         """Subscribers that left and whose sessions ended with it: nothing is kept for them."""
         for client in self.clients.values():
-            if client.connected or client.client_id in self.snapshot.keepers or client.since_ms > 86_400_000:
+            if client.connected or client.client_id in self.snapshot.keepers or client.since_ms > GONE_MS:
                 continue
+            if client.connects < 2 and self.rule(client.client_id) is None:
+                continue  # somebody who looked in
             filters = {name: code & QOS_BITS for name, code in client.asked.items() if code < REFUSED}
             if filters and not self.is_random(client.client_id):
                 yield Keeper(

@@ -1,5 +1,6 @@
 """What is wrong with a collector's session: whether it outlives an outage, and whether it is this collector's."""
 
+import shlex
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -93,7 +94,7 @@ def _lasts(case: Case, keeper: Keeper, client: Client | None) -> Iterator[Findin
             "orphan_session", WARNING,
             f"nobody comes back to the session {keeper.client_id}, {keeper.queued} messages wait in it",
             "another session has the same subscriptions and is in use: what gathers here fills the disk",
-            f'forebay sessions remove "{keeper.client_id}"', GATEWAY, machine, collector=keeper.client_id,
+            _remove(keeper.client_id), GATEWAY, machine, collector=keeper.client_id,
         )  # fmt: skip
         return
     if client is not None and client.clean and client.is_v5:
@@ -170,7 +171,7 @@ def _held(case: Case, keeper: Keeper, client: Client | None) -> Iterator[Finding
         yield Finding(
             "subscription_stale", WARNING, f"{keeper.client_id} still holds {_some(stale)}, but does not ask for it",
             "a persistent session keeps a filter until it is unsubscribed: what matches it is queued and delivered",
-            f'forebay sessions remove "{keeper.client_id}" while it is stopped', GATEWAY, machine,
+            f"{_remove(keeper.client_id)} while it is stopped", GATEWAY, machine,
             collector=keeper.client_id,
         )  # fmt: skip
 
@@ -185,8 +186,17 @@ def _grant(name: str, code: int, user: str, topics: str) -> tuple[str, str]:
         return topics, COLLECTOR
     if code == QUOTA_EXCEEDED:
         return "mqtt.max_subscriptions", GATEWAY
-    who = f" --user {user}" if user else ""
-    return f"forebay acl allow read '{name}'{who}", GATEWAY
+    who = ["--user", user] if user else []
+    return shlex.join(["forebay", "acl", "allow", *who, "read", *_word(name)]), GATEWAY
+
+
+def _remove(client_id: str) -> str:
+    return shlex.join(["forebay", "sessions", "remove", *_word(client_id)])
+
+
+def _word(text: str) -> list[str]:
+    """Something that a client has said, in a command that somebody may copy."""
+    return ["--", text] if text.startswith("-") else [text]
 
 
 def _answers(case: Case, keeper: Keeper) -> Iterator[Finding]:

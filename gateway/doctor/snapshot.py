@@ -135,7 +135,6 @@ class Ask:
     outage_s: int = 8 * 3600
     unacked_s: float = 60  # a message without its acknowledgement
     keep_alive_s: int = 120
-    host_id: str = ""
 
 
 def clients_of(rows: list[dict[str, Any]]) -> dict[str, Client]:

@@ -32,20 +32,25 @@ def test_declared_by_a_pattern() -> None:
 def test_ids_of_one_machine_that_differ_in_their_end_are_drawn_by_lot() -> None:
     ids = [f"agent-7f3a9c2{n}" for n in range(3)]
     clients = {
-        name: Client(client_id=name, peer=f"10.0.0.7:{n}", connected=n == 2, asked={"a/#": 1})
+        name: Client(client_id=name, peer=f"10.0.0.7:{n}", connected=n == 2, since_ms=900 - 100 * n, asked={"a/#": 1})
         for n, name in enumerate(ids)
     }
     found = case(scene(clients=clients))
     assert found.is_random(ids[2])
     there = {name: dataclasses.replace(client, connected=True) for name, client in clients.items()}
     assert not case(scene(clients=there)).is_random(ids[2]), "a fleet of devices"
+    fleet = {**clients, ids[0]: dataclasses.replace(clients[ids[0]], since_ms=600)}
+    assert not case(scene(clients=fleet)).is_random(ids[2]), "two that were there at a time"
     apart = {name: dataclasses.replace(client, peer=f"10.0.1.{name[-1]}:1") for name, client in clients.items()}
     assert not case(scene(clients=apart)).is_random(ids[2])
 
 
 def test_who_has_left_long_ago_is_not_missed() -> None:
-    gone = Client(client_id="spare", connected=False, since_ms=90_000_000, asked={"line/#": 1})
-    assert len(case(scene(clients={"spare": gone})).collectors) == 1
+    gone = Client(client_id="spare", connected=False, since_ms=10, connects=2, asked={"line/#": 1})
+    assert len(case(scene(clients={"spare": gone})).collectors) == 2
+    long_ago, once = dataclasses.replace(gone, since_ms=90_000_000), dataclasses.replace(gone, connects=1)
+    assert len(case(scene(clients={"spare": long_ago})).collectors) == 1
+    assert len(case(scene(clients={"spare": once})).collectors) == 1, "somebody who looked in"
 
 
 def test_times_for_people_and_for_settings() -> None:

@@ -36,7 +36,7 @@ V5 = {"version": "5.0", "expiry_s": 0xFFFFFFFF}
         ({"assigned": True}, {}, "collector_random_id", "a fixed client id", "collector_away"),
         (
             {"asked": {"line/#": 0x87}, "user": "h"}, {}, "subscription_refused",
-            "forebay acl allow read 'line/#' --user h", "always",
+            "forebay acl allow --user h read 'line/#'", "always",
         ),
         ({"asked": {"line/#": 0x97}}, {}, "subscription_refused", "mqtt.max_subscriptions", "always"),
         ({"asked": {"line/#": 1, "line/#/x": 0x80}}, {}, "subscription_refused", "topics", "always"),
@@ -97,9 +97,20 @@ def test_a_session_that_nobody_comes_back_to() -> None:
     snapshot = scene(clients={"historian-old": old}, keepers={"historian-old": left})
     found = only(snapshot)
     assert (found.code, found.where, found.setting) == (
-        "orphan_session", "gateway", 'forebay sessions remove "historian-old"',
+        "orphan_session", "gateway", 'forebay sessions remove historian-old',
     )  # fmt: skip
     assert found.loses == ()
+
+
+@pytest.mark.parametrize(
+    ("client_id", "command"),
+    [("a b", "forebay sessions remove 'a b'"), ("-x", "forebay sessions remove -- -x"),
+     ("'; rm x", "forebay sessions remove ''\"'\"'; rm x'")],
+)  # fmt: skip
+def test_what_a_client_calls_itself_is_one_word_of_a_command(client_id: str, command: str) -> None:
+    old = Client(client_id=client_id, peer="10.0.0.2:1", connected=False, since_ms=5000)
+    left = Keeper(client_id=client_id, connected=False, subscriptions={"line/#": 1})
+    assert only(scene(clients={client_id: old}, keepers={client_id: left})).setting == command
 
 
 def test_a_collector_that_is_away_is_no_orphan() -> None:
@@ -156,7 +167,7 @@ def test_who_is_not_declared_is_not_judged_once_some_are() -> None:
 
 
 def test_a_subscriber_that_has_left_with_its_session() -> None:
-    gone = Client(client_id="spare", clean=True, connected=False, since_ms=10, asked={"line/#": 1})
+    gone = Client(client_id="spare", clean=True, connected=False, since_ms=10, connects=2, asked={"line/#": 1})
     found = report(scene(clients={"spare": gone}))
     assert [f.code for f in found.findings] == ["collector_clean_session"]
     assert [flow.collector for flow in found.flows if flow.buffered == "no"] == ["spare"]
