@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.options import UsageError
-from gateway.imports import emqx, environment, hocon, tbmq
+from gateway.imports import emqx, environment, hocon, mosquitto, tbmq
 from gateway.imports.convert import Imported, convert
 from gateway.imports.table import ImportFileError
 
@@ -17,17 +17,18 @@ class Broker(enum.StrEnum):
 
     TBMQ = "tbmq"
     EMQX = "emqx"
+    MOSQUITTO = "mosquitto"
 
 
 def import_settings(
     broker: Annotated[Broker, typer.Argument(help="Whose settings the file holds.")],
-    file: Annotated[Path, typer.Argument(help="TBMQ: variables, yml or compose file. EMQX: HOCON.")],
+    file: Annotated[Path, typer.Argument(help="TBMQ: variables, yml or compose. EMQX: HOCON. mosquitto: its conf.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write there instead of to the screen.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
-    """Turn settings of TBMQ or EMQX into ours; what does not carry over is said on stderr, a line for each key."""
+    """Turn settings of another broker into ours; what does not carry over is said on stderr, a line for each key."""
     imported = _read(broker, file)
     for remark in imported.remarks:
         typer.echo(f"forebay: {file}: {remark}", err=True)
@@ -61,6 +62,8 @@ def _read(broker: Broker, file: Path) -> Imported:
     try:
         if broker is Broker.TBMQ:
             return convert(tbmq.TBMQ, environment.read(text))
+        if broker is Broker.MOSQUITTO:
+            return mosquitto.convert(text, file.parent)
         return convert(emqx.EMQX, hocon.read(text, emqx.MAPS))
     except ImportFileError as error:
         raise UsageError(f"{file}: {error}") from None
