@@ -211,7 +211,12 @@ class Copies:
     async def _publish_some(self, journal: Journal) -> float:
         """Publish what is due; returns for how many seconds there is nothing to do."""
         now_ms = self._clock_ms()
+        damaged = journal.damaged
         waiting = await self._in_thread(partial(journal.due, now_ms, _BURST))
+        if journal.damaged > damaged:
+            _log.error(
+                "%s: %d copies make no sense: set aside in the table damaged", self._path, journal.damaged - damaged
+            )
         if not waiting:
             next_ms = await self._in_thread(journal.next_due_ms)
             self.journaled = await self._in_thread(journal.count)
@@ -227,7 +232,11 @@ class Copies:
         return 0.0
 
     async def _publish_one(self, one: Waiting) -> bool:
-        code = await self._publish(one.message)
+        try:
+            code = await self._publish(one.message)
+        except Exception:
+            _log.exception("a copy to %s cannot be published: it stays in the journal", one.message.topic)
+            return False
         if code >= 0x80:
             _log.error(
                 "the broker refuses a copy to %s (reason code 0x%02x): it stays in the journal",

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple, final
 
 from gateway.consumer.message import Outgoing
 from gateway.mqtt import packets
-from gateway.mqtt.decode import Decoder
+from gateway.mqtt.decode import Decoder, check_topic_name
 from gateway.mqtt.encode import encode_publish
+from gateway.mqtt.errors import PacketError
 from gateway.mqtt.packets import V5, Properties, Publish
 from gateway.mqtt.properties import decode_properties, encode_properties
 
@@ -24,6 +25,7 @@ CREATE TABLE IF NOT EXISTS copies (
     id INTEGER PRIMARY KEY, due_ms INTEGER NOT NULL, delay_ms INTEGER NOT NULL, boot TEXT NOT NULL, frame BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS due ON copies (due_ms);
+CREATE TABLE IF NOT EXISTS damaged (id INTEGER PRIMARY KEY, frame BLOB);
 """
 
 
@@ -52,6 +54,7 @@ class Journal:
     """One file. All methods belong to one thread, the first that calls ``open``, and raise JournalError."""
 
     def __init__(self, path: Path, boot: str) -> None:
+        self.damaged: int = 0  # rows that made no sense and were put into a table of their own
         self._path, self._boot = path, boot
         self._database: sqlite3.Connection | None = None
 
@@ -67,6 +70,7 @@ class Journal:
 
     def _open(self, now_ms: int, note: str) -> str:
         database = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
+        database.text_factory = bytes  # a row that somebody else wrote must not fail before it is looked at
         try:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=FULL")
@@ -107,7 +111,16 @@ class Journal:
             rows = database.execute(
                 "SELECT id, frame FROM copies WHERE due_ms <= ? ORDER BY due_ms, id LIMIT ?", (now_ms, limit)
             ).fetchall()
-        return [Waiting(id, _message(frame)) for id, frame in rows]
+        return [Waiting(id, message) for id, frame in rows if (message := self._read(id, frame)) is not None]
+
+    def _read(self, id: int, frame: bytes) -> Outgoing | None:
+        message = _message(frame)
+        if message is None:
+            self.damaged += 1
+            with self._using() as database:
+                database.execute("INSERT INTO damaged (frame) VALUES (?)", (frame,))
+                database.execute("DELETE FROM copies WHERE id = ?", (id,))
+        return message
 
     def next_due_ms(self) -> int | None:
         """When the first is due; None with an empty journal."""
@@ -160,13 +173,18 @@ def _frame(message: Outgoing) -> bytes:
     return encode_publish(V5, message.topic.encode(), message.payload, message.qos, False, False, 1, encoded[skip:])
 
 
-def _message(frame: bytes) -> Outgoing:
-    decoder = Decoder(0, V5)
-    decoder.feed(frame)
-    publish = decoder.next()
-    assert isinstance(publish, Publish)
-    properties: Properties | None = None
-    if publish.props or publish.expiry >= 0:
-        properties = decode_properties(publish.props, 0, len(publish.props), packets.PUBLISH)
-        properties.message_expiry_interval = publish.expiry
-    return Outgoing(publish.topic.decode(), publish.payload, publish.qos, properties)
+def _message(frame: bytes) -> Outgoing | None:
+    """None for what makes no sense."""
+    try:
+        decoder = Decoder(0, V5)
+        decoder.feed(frame)
+        publish = decoder.next()
+        if not isinstance(publish, Publish) or decoder.buffered:
+            return None
+        properties: Properties | None = None
+        if publish.props or publish.expiry >= 0:
+            properties = decode_properties(publish.props, 0, len(publish.props), packets.PUBLISH)
+            properties.message_expiry_interval = publish.expiry
+        return Outgoing(check_topic_name(publish.topic), publish.payload, publish.qos, properties)
+    except (PacketError, TypeError):
+        return None

@@ -59,9 +59,9 @@ class Settler:
             stats.acked += 1
         elif kind is Kind.DROP:
             stats.dropped += 1
-        elif kind is not Kind.LET_GO and declared.cap != 1:
+        elif kind is Kind.RETRY_AFTER or (kind is Kind.RETRY and declared.cap is not None):
             count = count_of(delivery.user_properties, self._count_name)
-            if callable(self._retry_to):
+            if callable(self._retry_to) and (declared.cap is None or count + 1 < declared.cap):
                 declared = self._with_topic(self._retry_to, delivery)
         self._do(item, delivery, settle(delivery.qos, count, outcome, declared))
 
@@ -108,7 +108,8 @@ class Settler:
             else:
                 self._stats.unsupported += 1
                 text = str(action.error)
-                level = logging.DEBUG if text in self._told else logging.WARNING
+                # at QoS 0 no window bounds how often that is
+                level = logging.DEBUG if delivery.qos == 0 and text in self._told else logging.WARNING
                 self._told.add(text)
                 _log.log(
                     level,

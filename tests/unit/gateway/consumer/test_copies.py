@@ -187,6 +187,30 @@ async def test_a_journal_that_another_process_has_locked_is_waited_for(
     await copies.close()
 
 
+async def test_a_copy_that_cannot_be_sent_does_not_end_the_others(
+    clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[str] = []
+
+    async def publish(message: Outgoing) -> int:
+        if message.topic == "t":
+            raise ValueError("no")
+        sent.append(message.topic)
+        return 0
+
+    copies = Copies(publish, tmp_path / "j", clock)
+    for topic in ("t", "u"):
+        assert await copies.make(COPY._replace(topic=topic), 1)
+    clock.ms += 1000
+    await until(lambda: sent == ["u"])
+    await until(lambda: copies.journaled == 1)
+    assert await copies.make(COPY._replace(topic="v"), 1)
+    clock.ms += 1000
+    await until(lambda: sent == ["u", "v"])
+    assert "it stays in the journal" in said(caplog.records)[0]
+    await copies.close()
+
+
 async def test_a_damaged_journal_is_told(
     peer: Peer, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

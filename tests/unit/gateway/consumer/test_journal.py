@@ -87,6 +87,21 @@ def test_a_file_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert str(tmp_path / "none" / "j") in str(raised.value)
 
 
+@pytest.mark.parametrize("frame", [b"", b"\x30", b"x" * 50, b"\x32\x05\x00\x01#\x00\x01", b"\xc0\x00", "text", None])
+def test_a_row_that_makes_no_sense_is_set_aside(tmp_path: Path, frame: object) -> None:
+    journal = opened(tmp_path / "j")
+    journal.add([(Outgoing("a", b"", 1), 1)], 0)
+    database = sqlite3.connect(tmp_path / "j", isolation_level=None)
+    if frame is None:
+        database.execute("UPDATE copies SET frame = frame || x'00'")
+    else:
+        database.execute("UPDATE copies SET frame = ?", (frame,))
+    journal.add([(Outgoing("b", b"", 1), 1)], 0)
+    assert [one.message.topic for one in journal.due(9, 9)] == ["b"]
+    assert (journal.damaged, journal.count()) == (1, 1)
+    assert database.execute("SELECT count(*) FROM damaged").fetchone() == (1,)
+
+
 def test_a_file_that_is_locked_says_so(tmp_path: Path) -> None:
     journal = opened(tmp_path / "j")
     other = sqlite3.connect(tmp_path / "j", isolation_level=None)
