@@ -31,10 +31,10 @@ def scope(
     }  # fmt: skip
 
 
-async def called(app: ASGIApp, path: str = "/", body: bytes = b"", **more: Any) -> Said:
-    """The whole answer to one request."""
+async def called(app: ASGIApp, path: str = "/", body: bytes = b"", unfinished: bool = False, **more: Any) -> Said:
+    """The whole answer to one request; ``unfinished``: more of its body is to come, and never does."""
     sent: list[Message] = []
-    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": unfinished}]
 
     async def receive() -> Message:
         if parts:

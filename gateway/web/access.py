@@ -23,6 +23,7 @@ from starlette.responses import Response
 
 from gateway.auth import AuthError, Passwords
 from gateway.net.listeners import is_loopback
+from gateway.web.roles import Roles
 
 COOKIE: Final = "forebay"
 LOGIN_S: Final = 12 * 3600
@@ -70,18 +71,13 @@ def read_key(path: Path) -> bytes:
 
 @final
 class Access:
-    """``operators`` says whether a user may use the page at all; ``clock`` gives seconds and only goes forward."""
+    """``roles`` says what a user may do; ``clock`` gives seconds and only goes forward."""
 
     def __init__(
-        self,
-        passwords: Passwords,
-        operators: Callable[[str], bool],
-        key: bytes,
-        always: bool,
-        clock: Callable[[], float],
+        self, passwords: Passwords, roles: Roles, key: bytes, always: bool, clock: Callable[[], float]
     ) -> None:
         self._passwords = passwords
-        self._operators = operators
+        self._roles = roles
         self._always = always
         self._clock = clock
         self._cookies = URLSafeTimedSerializer(key, salt="visitor")
@@ -105,7 +101,7 @@ class Access:
     def admits(self, request: Request, visitor: Visitor) -> bool:
         """Whether this visitor may use the page."""
         if visitor.user:
-            return self._operators(visitor.user)
+            return self._roles.operates(visitor.user)
         return not self._always and is_near(request)
 
     def remember(self, response: Response, visitor: Visitor, secure: bool) -> None:
@@ -122,12 +118,12 @@ class Access:
 
     async def login(self, address: str, user: str, password: str) -> Visitor | None:
         """A visitor with that name, or None. Raises BusyError before anything is hashed."""
-        if not await self.knows(address, user, password):
+        if not await self.knows(address, user, password, self._roles.operates):
             return None
         return Visitor(user, secrets.token_urlsafe(16), True)
 
-    async def knows(self, address: str, user: str, password: str) -> bool:
-        """Whether these are an operator's. Raises BusyError before anything is hashed."""
+    async def knows(self, address: str, user: str, password: str, may: Callable[[str], bool]) -> bool:
+        """Whether these are of a user who ``may``. Raises BusyError before anything is hashed."""
         key = _network(address)
         count, until = self._failures.get(key, (0, 0.0))
         now = self._clock()
@@ -149,13 +145,13 @@ class Access:
             right = await loop.run_in_executor(self._pool, self._passwords.verify, user, password.encode())
         finally:
             self._waiting -= 1
-        if not (right and self._operators(user)):
+        if not (right and may(user)):
             return False
         self._failures.pop(key, None)
         return True
 
     async def basic(self, request: Request) -> bool:
-        """Whether the request brings an operator's name and password itself. Raises BusyError."""
+        """Whether the request brings name and password of one who may read metrics. Raises BusyError."""
         kind, _, encoded = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "basic":
             return False
@@ -163,7 +159,7 @@ class Access:
             user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
         except ValueError:
             return False
-        return await self.knows(address_of(request), user, password)
+        return await self.knows(address_of(request), user, password, self._roles.reads)
 
     def logout(self, visitor: Visitor) -> None:
         """Its cookie counts no more, whoever kept a copy."""
@@ -174,7 +170,7 @@ class Access:
     def has_users(self) -> bool:
         """Whether anybody could log in."""
         self._refresh()
-        return any(self._operators(name) for name in self._passwords.names())
+        return any(self._roles.operates(name) for name in self._passwords.names())
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 
 from gateway import process
+from gateway.access import Access as AccessFile
+from gateway.access import AccessError
 from gateway.auth import AuthError, Passwords
 from gateway.log import Log, LogHandler
 from gateway.net.tls import TlsError
@@ -21,6 +23,7 @@ from gateway.web.access import Access, KeyFileError, read_key
 from gateway.web.app import application
 from gateway.web.control import Control
 from gateway.web.poll import SESSIONS, Poll
+from gateway.web.roles import Roles
 from gateway.web.serving import Serving
 from gateway.web.site import Site
 
@@ -45,7 +48,7 @@ def run(settings: Settings, companion: bool = False) -> int:
     try:
         with asyncio.Runner(loop_factory=process.loop_factory()) as runner:
             runner.run(_serve(settings, log, companion))
-    except (TlsError, AuthError, KeyFileError) as error:
+    except (TlsError, AuthError, AccessError, KeyFileError) as error:
         log.error(f"status page: {error}")
         return 1
     return 0
@@ -60,9 +63,8 @@ async def _serve(settings: Settings, log: Log, companion: bool) -> None:
         loop.add_reader(sys.stdin.fileno(), _on_input, stopping)
     passwords = Passwords(settings.passwords)
     key = read_key(settings.data_dir / "web.key")
-    access = Access(
-        passwords, lambda user: user in passwords.names(), key, settings.http_login == "always", time.monotonic
-    )
+    roles = Roles(AccessFile(settings.access_file))
+    access = Access(passwords, roles, key, settings.http_login == "always", time.monotonic)
     poll = Poll(Control(settings.control_socket), max(SESSIONS, settings.http_session_metrics))
     site = Site(settings, access, poll, Control(settings.control_socket), log)
     serving = Serving(settings, application(site), log)

@@ -1,5 +1,6 @@
 """The pages: who may see them, what is around their live part, and the forms on them."""
 
+import asyncio
 import urllib.parse
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, final
@@ -14,6 +15,7 @@ from gateway.web.render import TABS
 from gateway.web.site import Site
 
 FORM_BYTES_MAX: Final = 262_144
+FORM_S: Final = 10.0  # for all of it
 
 Form = dict[str, str]
 Page = Callable[[Request, Visitor, Form], Awaitable[Response]]
@@ -39,7 +41,11 @@ class Door:
                 return RedirectResponse(f"/login?to={urllib.parse.quote(here)}", 303)
             form: Form = {}
             if request.method == "POST":
-                found = await read_form(request)
+                try:
+                    async with asyncio.timeout(FORM_S):
+                        found = await read_form(request)
+                except TimeoutError:
+                    return PlainTextResponse("the form takes too long\n", 408)
                 if found is None:
                     return PlainTextResponse("the form is too large\n", 413)
                 form = found

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gateway.log import Log
-from gateway.net.listeners import ListenError, address_text, bind
+from gateway.net.listeners import ListenError, address_text, bind, is_loopback
 from gateway.net.tls import TlsError, server_context
 from gateway.settings import Settings
 
@@ -39,6 +39,15 @@ class Protocol(H11Protocol):
 
 
 @final
+class Server(uvicorn.Server):
+    """Signals are the process's own: it has several servers."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@final
 class Serving:
     """The listeners of the settings; plain ones and those with TLS have a server each."""
 
@@ -46,16 +55,16 @@ class Serving:
         """Raises TlsError."""
         self._settings = settings
         self._log = log
-        self._servers: list[tuple[uvicorn.Server, list[tuple[str, int]], str]] = []
+        self._servers: list[tuple[Server, list[tuple[str, int]], str]] = []
         self.context: ssl.SSLContext | None = None
         if settings.http_listen:
-            self._servers.append((uvicorn.Server(self._config(app)), settings.http_listen, "http"))
+            self._servers.append((Server(self._config(app)), settings.http_listen, "http"))
         if settings.http_listen_tls:
             self.context = self._load_context()
             config = self._config(app)
             config.load()
             config.ssl = self.context
-            self._servers.append((uvicorn.Server(config), settings.http_listen_tls, "https"))
+            self._servers.append((Server(config), settings.http_listen_tls, "https"))
 
     def _config(self, app: ASGIApp) -> uvicorn.Config:
         return uvicorn.Config(
@@ -83,7 +92,7 @@ class Serving:
             await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), LEAVE_S + 1)
 
     async def _serve(
-        self, server: uvicorn.Server, addresses: list[tuple[str, int]], scheme: str, stopping: asyncio.Event
+        self, server: Server, addresses: list[tuple[str, int]], scheme: str, stopping: asyncio.Event
     ) -> None:
         sockets: list[Any] = []
         told = False
@@ -102,8 +111,9 @@ class Serving:
         for sock in sockets:
             host, port = sock.getsockname()[:2]
             self._log.info(f"status page and metrics at {scheme}://{address_text(host, port)}/")
-        # uvicorn's own serve() would take the signals
-        await server._serve(sockets)
+            if scheme == "http" and not is_loopback(host):
+                self._log.warning(f"{address_text(host, port)} is not encrypted: logins can be read on the way there")
+        await server.serve(sockets)
 
     async def _watch_certificate(self, context: ssl.SSLContext) -> None:
         """A renewed certificate serves the handshakes that come next; what is wrong with one is said once."""

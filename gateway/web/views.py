@@ -102,7 +102,7 @@ def overview(report: Report, history: History) -> Values:
         "synchronised": status["clock"]["synchronised"],
         "version": status["version"], "kind": "compiled" if status["compiled"] else "interpreted",
         "uptime": span(status["uptime_s"] * 1000), "listeners": status["listeners"], "exact": status["exact"],
-        "nodes": report["sparkplug"],
+        "nodes": report["sparkplug"], "uplinks": [_uplink(row) for row in status.get("uplinks", [])],
     }  # fmt: skip
 
 
@@ -172,6 +172,7 @@ def _uplink(row: Report) -> Values:
     return {
         "name": row["name"],
         "state": state,
+        "waits": count(waits),
         "level": UPLINK_LEVELS.get(state, "warn"),
         "error": row["error"] or "",
         "facts": facts,

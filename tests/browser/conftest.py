@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from gateway.access import Access
 from gateway.auth import Passwords
+from gateway.core.acl import OPERATOR
 from tests.browser import chromium
 from tests.browser.plant import Plant
-from tests.harness import Broker
+from tests.harness import Broker, free_port
 from tests.page import Page, broker_with_page
 
 WIDTHS = (360, 1280)
@@ -22,6 +24,7 @@ class Stand(NamedTuple):
     page: Page
     plant: Plant
     config: Path
+    ws: int  # port of the WebSocket listener
 
     @property
     def address(self) -> str:
@@ -42,14 +45,18 @@ def stand(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     folder = tmp_path_factory.mktemp("stand")
     config = folder / "forebay.toml"
     config.write_text("# The gateway of hall 3.\n\n[mqtt]\nmax_inflight = 40 # as the historian asks\n")
-    settings = {"http.login": "always", "allow_anonymous": "true"}
+    ws = free_port()
+    settings = {"http.login": "always", "allow_anonymous": "true", "listeners.ws": f"127.0.0.1:{ws}"}
     broker, page = broker_with_page(folder / "data", settings, arguments=["--config", str(config)])
     broker.data_dir.mkdir()
     Passwords(broker.data_dir / "passwd").add(USER, PASSWORD.encode())
+    access = Access(broker.data_dir / "access.toml")
+    with access.change():
+        access.roles[USER] = OPERATOR
     with broker:
         page.wait()
         plant = Plant(broker.port).start()
-        yield Stand(broker, page, plant, config)
+        yield Stand(broker, page, plant, config, ws)
         plant.close()
         assert "Traceback" not in broker.log()
 

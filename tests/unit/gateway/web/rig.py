@@ -6,6 +6,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any, Self, final
 
+from gateway.access import Access as AccessFile
 from gateway.auth import Passwords
 from gateway.log import Log
 from gateway.net.control import CommandError, ControlProtocol, ControlServer
@@ -14,6 +15,7 @@ from gateway.web.access import COOKIE, Access
 from gateway.web.app import application
 from gateway.web.control import Control
 from gateway.web.poll import Poll
+from gateway.web.roles import Roles
 from gateway.web.site import Site
 from tests.asgi import Said, called
 from tests.unit.gateway.web.reports import part, report
@@ -37,7 +39,9 @@ class Rig:
         self.text = io.StringIO()
         self.cookie = ""
         path = settings.control_socket
-        access = Access(self.passwords, lambda user: True, b"k" * 32, settings.http_login == "always", time.monotonic)
+        settings.access_file.write_text('[roles]\nann = "operator"\nmonitor = "application"\n')
+        roles = Roles(AccessFile(settings.access_file))
+        access = Access(self.passwords, roles, b"k" * 32, settings.http_login == "always", time.monotonic)
         self._controls = [Control(path), Control(path)]
         self.site = Site(settings, access, Poll(self._controls[0]), self._controls[1], Log(self.text))
         self.app = application(self.site)
@@ -66,9 +70,12 @@ class Rig:
 
     async def post(self, path: str, token: Any = None, form: Any = None, **more: Any) -> Said:
         """With the token that a page has given, unless another is said."""
+        unfinished = more.pop("unfinished", False)
         fields = {"token": await self.token(**more) if token is None else token, **(form or {})}
         body = urllib.parse.urlencode(fields).encode()
-        return await self._keep(await called(self.app, path, body, method="POST", headers=self._headers(more), **more))
+        return await self._keep(
+            await called(self.app, path, body, unfinished, method="POST", headers=self._headers(more), **more)
+        )
 
     async def token(self, **more: Any) -> str:
         """From the login page, which all may see."""

@@ -9,6 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Access as AccessFile
 from gateway.auth import Passwords
 from gateway.web.access import (
     ADDRESSES_MAX,
@@ -22,7 +23,9 @@ from gateway.web.access import (
     is_near,
     read_key,
 )
+from gateway.web.roles import Roles
 from tests import asgi
+from tests.page import basic
 
 KEY = b"k" * 32
 FAR = {"client": "10.0.0.5", "server": "10.0.0.1"}
@@ -38,10 +41,19 @@ class Clock:
 
 class Rig:
     def __init__(self, folder: Path, always: bool = False) -> None:
+        self.folder = folder
         self.passwords = Passwords(folder / "passwd")
         self.passwords.add("ann", b"right")
         self.clock = Clock()
-        self.access = Access(self.passwords, lambda user: user != "device", KEY, always, self.clock)
+        (folder / "access").write_text('[roles]\nann = "operator"\nhistorian = "application"\nplc = "device"\n')
+        self.roles = Roles(AccessFile(folder / "access"))
+        self.access = Access(self.passwords, self.roles, KEY, always, self.clock)
+
+    def give(self, role: str) -> None:
+        """Another role for ann."""
+        fresh = self.folder / "fresh"
+        fresh.write_text(f'[roles]\nann = "{role}"\n')
+        fresh.rename(self.folder / "access")
 
     def cookie(self, visitor: Visitor) -> dict[str, str]:
         """The header with which a browser comes back."""
@@ -106,8 +118,15 @@ async def test_a_login_is_remembered_by_its_cookie(rig: Rig) -> None:
 
 
 async def test_a_wrong_password_an_unknown_user_and_one_without_the_right_are_all_the_same(rig: Rig) -> None:
-    rig.passwords.add("device", b"right")
-    for user, password in (("ann", "wrong"), ("bob", "right"), ("device", "right")):
+    for user in ("historian", "plc", "nobody"):
+        rig.passwords.add(user, b"right")
+    for user, password in (
+        ("ann", "wrong"),
+        ("bob", "right"),
+        ("historian", "right"),
+        ("plc", "right"),
+        ("nobody", "right"),
+    ):
         assert await rig.access.login(f"10.0.0.{len(user)}{len(password)}", user, password) is None
 
 
@@ -122,7 +141,7 @@ def test_a_cookie_says_what_a_browser_may_do_with_it(rig: Rig) -> None:
 
 def test_a_cookie_that_was_changed_or_made_with_another_key_is_nobody(rig: Rig, tmp_path: Path) -> None:
     good = rig.cookie(Visitor("ann", "s", True))["cookie"]
-    other = Access(rig.passwords, lambda user: True, b"o" * 32, False, rig.clock)
+    other = Access(rig.passwords, rig.roles, b"o" * 32, False, rig.clock)
     response = Response()
     other.remember(response, Visitor("ann", "s", True), False)
     for bad in (
@@ -141,6 +160,13 @@ def test_a_new_password_ends_the_logins_made_with_the_old_one(rig: Rig) -> None:
     assert rig.access.visitor(request(headers=headers)).user == "ann"
     Passwords(rig.passwords.path).add("ann", b"other")
     assert rig.access.visitor(request(headers=headers)).user == ""
+
+
+def test_who_loses_the_role_is_out_at_once(rig: Rig) -> None:
+    far = request(headers=rig.cookie(Visitor("ann", "s", True)), **FAR)
+    assert rig.access.admits(far, rig.access.visitor(far))
+    rig.give("")
+    assert not rig.access.admits(far, rig.access.visitor(far))
 
 
 def test_a_removed_user_is_nobody(rig: Rig) -> None:
@@ -207,6 +233,12 @@ async def test_basic(rig: Rig, header: str, right: bool) -> None:
     assert await rig.access.basic(request(headers={"authorization": f"Basic {header}"}, **FAR)) is right
 
 
+@pytest.mark.parametrize(("user", "reads"), [("ann", True), ("historian", True), ("plc", False), ("nobody", False)])
+async def test_metrics_are_for_those_who_may_read_everything_anyway(rig: Rig, user: str, reads: bool) -> None:
+    rig.passwords.add(user, b"right")
+    assert await rig.access.basic(request(headers=basic(user, "right"), **FAR)) is reads
+
+
 async def test_another_scheme_is_no_login(rig: Rig) -> None:
     assert not await rig.access.basic(request(headers={"authorization": "Bearer x"}))
 
@@ -244,5 +276,5 @@ def test_a_key_that_is_too_short_or_cannot_be_made_is_named(tmp_path: Path) -> N
 
 def test_whether_anybody_could_log_in(rig: Rig, tmp_path: Path) -> None:
     assert rig.access.has_users()
-    nobody = Access(Passwords(tmp_path / "none"), lambda user: True, KEY, False, time.monotonic)
+    nobody = Access(Passwords(tmp_path / "none"), rig.roles, KEY, False, time.monotonic)
     assert not nobody.has_users()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.net.control import CommandError
+from gateway.web import pages
 from gateway.web.pages import FORM_BYTES_MAX, own_path
 from tests.unit.gateway.web.reports import session
 from tests.unit.gateway.web.rig import FAR, Rig
@@ -120,6 +121,12 @@ async def test_a_form_without_end_is_refused(tmp_path: Path) -> None:
     async with Rig(tmp_path) as rig:
         said = await rig.post("/settings/review", form={"set.listen": "x" * FORM_BYTES_MAX})
         assert said.status == 413
+
+
+async def test_a_form_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "FORM_S", 0.05)
+    async with Rig(tmp_path) as rig:
+        assert (await rig.post("/settings/review", unfinished=True)).status == 408
 
 
 async def test_without_a_broker_every_page_says_so(tmp_path: Path) -> None:

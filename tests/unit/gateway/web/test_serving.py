@@ -133,3 +133,11 @@ async def test_a_connection_without_a_request_is_closed(tmp_path: Path, monkeypa
             writer.write(said)
             assert await asyncio.wait_for(reader.read(), 30) == b""
             writer.close()
+
+
+async def test_a_listener_that_others_reach_without_tls_is_warned_of(tmp_path: Path) -> None:
+    certify(tmp_path, "127.0.0.1")
+    port = free_port()
+    async with Running(settings(tmp_path, f"http.listen=0.0.0.0:{port}")) as running:
+        assert await answer(Page(port)) == "up"
+        assert f"0.0.0.0:{port} is not encrypted" in running.text.getvalue()
