@@ -31,7 +31,7 @@ class Stand(NamedTuple):
         return f"http://127.0.0.1:{self.page.port}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     why = chromium.missing()
     if why:
@@ -40,7 +40,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stand(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("stand")
     config = folder / "forebay.toml"
@@ -61,7 +61,7 @@ def stand(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
         assert "Traceback" not in broker.log()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def login(stand: Stand, browser: Any) -> Any:
     """What a browser keeps of a login."""
     context = browser.new_context()
