@@ -5,6 +5,7 @@ Where this process may not make one, the far end is on loopback, and only what n
 
 import contextlib
 import ctypes
+import functools
 import os
 import shutil
 import subprocess
@@ -16,8 +17,18 @@ _CLONE_NEWNET: Final = 0x40000000
 _NOBODY: Final = "02:00:00:00:00:fe"  # a link-layer address that no interface has
 
 
+@functools.cache
 def possible() -> bool:
-    return os.geteuid() == 0 and shutil.which("ip") is not None
+    """Root in a container may still lack the right."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    name = f"forebay-{os.getpid()}"
+    try:
+        _ip("netns", "add", name)
+        _ip("netns", "del", name)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _ip(*words: str) -> None:
