@@ -11,7 +11,7 @@ from gateway.mqtt.reasons import BANNED
 from gateway.net.admission import Admission
 from gateway.net.connection import Turn
 from gateway.net.listening import Contexts, Listeners
-from gateway.net.throttle import Throttle, host_of
+from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import TlsError
 from gateway.settings import Settings
 
@@ -66,8 +66,8 @@ class Entrance:
     def apply(self, settings: Settings, contexts: Contexts) -> None:
         """What ``prepare`` gave, and all else, counts for the connections that come next."""
         self._admission.certificate_user = settings.tls_certificate_user
-        if self._admission.failures.count != settings.auth_failures_per_minute:
-            self._admission.failures = Throttle(settings.auth_failures_per_minute, 60)
+        if self._admission.failures.per_minute != settings.auth_failures_per_minute:
+            self._admission.failures = Failures(settings.auth_failures_per_minute)
         self.let_in(settings)
         self.listeners.apply(settings, settings.passwords.exists(), contexts)
 

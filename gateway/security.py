@@ -66,7 +66,8 @@ class SecuritySettings:
         "auth.failures_per_minute",
         Integer(1, 1_000_000, _UNLIMITED),
         30,
-        "Wrong passwords that one address may try; beyond them logins from there are refused unseen.",
+        "Wrong passwords that may be tried for one user from one address, five times as many for all users together; "
+        "beyond them logins are refused unseen.",
     )
     connection_rate: int = setting(
         "connection_rate",

@@ -15,7 +15,7 @@ from gateway.core.model import Client
 from gateway.mqtt.packets import Connect
 from gateway.mqtt.reasons import BANNED, CONNECTION_RATE_EXCEEDED, NOT_AUTHORIZED
 from gateway.net.connection import Connection, Turn
-from gateway.net.throttle import Throttle, host_of
+from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import user_of
 
 THREADS: Final = 2  # hashing is made to be slow: more would only take the event loop's core
@@ -38,7 +38,7 @@ class Admission:
         self.verify: Callable[[str, bytes], bool] | None = None
         self.banned: Callable[[str, str, str], bool] = _nobody
         self.certificate_user = "cn"
-        self.failures = Throttle(0, 60)
+        self.failures = Failures(0)
         self._turn = turn
         self._loop = asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(THREADS, "auth", initializer=_give_way)
@@ -100,7 +100,7 @@ class Admission:
                 continue
             assert connect is not None
             assert verify is not None
-            if self.failures.is_spent(host_of(client.peer), self._turn.now()):
+            if self.failures.is_spent(host_of(client.peer), connect.username or "", self._turn.now()):
                 self._refuse(client, CONNECTION_RATE_EXCEEDED, "too many wrong passwords from there")
                 continue
             self._working += 1
@@ -117,9 +117,10 @@ class Admission:
     def _verified(self, client: Client, ok: bool, verify: Callable[[str, bytes], bool]) -> None:
         self._working -= 1
         connect = client.connect
+        assert connect is not None
         if not ok:
-            self.failures.spend(host_of(client.peer), self._turn.now())
-        elif connect is not None and verify is self.verify:
+            self.failures.spend(host_of(client.peer), connect.username or "", self._turn.now())
+        elif verify is self.verify:
             if len(self._known) >= KNOWN_MAX:
                 del self._known[next(iter(self._known))]
             self._known[self._digest(connect)] = None

@@ -10,7 +10,7 @@ from gateway.core.meter import Bucket
 from gateway.log import Log
 from gateway.net.connection import Turn
 from gateway.net.listeners import MTLS, TCP, TLS, UNIX, WS, WSS, Listener, bind, bind_unix
-from gateway.net.throttle import Throttle
+from gateway.net.throttle import Throttle, network_of
 from gateway.net.tls import Files, Stamp, TlsError
 from gateway.settings import Settings
 
@@ -124,10 +124,10 @@ class Listeners:
     def _refuses(self, host: str) -> str:
         if self._banned(host):
             return "banned"
-        now = self._turn.now()
-        if self._arrivals.is_spent(host, now):
+        now, address = self._turn.now(), network_of(host)
+        if self._arrivals.is_spent(address, now):
             return "too many connections from there"
-        self._arrivals.spend(host, now)
+        self._arrivals.spend(address, now)
         return ""
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.net.throttle import KEYS_MAX, Throttle, host_of, network_of
+from gateway.net.throttle import KEYS_MAX, Failures, Throttle, host_of, network_of
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_what_counts_as_one_address(host: str, network: str) -> None:
     assert network_of(host) == network
 
 
-def test_each_address_has_its_own() -> None:
+def test_each_key_has_its_own() -> None:
     throttle = Throttle(3, 60)
     for _ in range(3):
         assert not throttle.is_spent("a", 0)
@@ -50,3 +50,20 @@ def test_no_limit_counts_nothing_and_memory_is_bounded() -> None:
         throttle.spend(str(i), 0)
     assert len(throttle._buckets) == KEYS_MAX
     assert not throttle.is_spent("first", 0), "the one that was quiet for the longest is forgotten"
+
+
+def test_a_wrong_password_for_ever_keeps_out_itself_and_a_guesser_the_address() -> None:
+    failures = Failures(2)
+    for _ in range(9):
+        failures.spend("10.0.0.1", "broken", 0)
+        if failures.is_spent("10.0.0.1", "broken", 0):
+            break
+    assert failures.is_spent("10.0.0.1", "broken", 0)
+    assert not failures.is_spent("10.0.0.1", "other", 0)
+    assert not failures.is_spent("10.0.0.2", "broken", 0)
+    for number in range(8):
+        assert not failures.is_spent("10.0.0.1", "other", 0)
+        failures.spend("10.0.0.1", f"guess {number}", 0)
+    assert failures.is_spent("10.0.0.1", "other", 0)
+    assert not failures.is_spent("10.0.0.1", "other", 6_000)
+    assert not Failures(0).is_spent("a", "b", 0)
