@@ -74,6 +74,7 @@ def restore_backup(
 
 def _files(settings: Settings, config: Path | None) -> dict[str, Path]:
     """What belongs to the gateway besides its database, by its name in the backup."""
-    paths = [config, settings.passwords, settings.tls_cert, settings.tls_key]
+    paths = [config, settings.passwords, settings.access_file, settings.tls_cert, settings.tls_key]
+    paths += [settings.tls_client_ca, settings.tls_crl, *(settings.data_dir / "ca").rglob("*")]
     found = {path.absolute() for path in paths if path is not None and path.is_file()}
     return {f"files/{number}-{path.name}": path for number, path in enumerate(sorted(found))}

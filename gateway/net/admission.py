@@ -18,7 +18,7 @@ from gateway.net.connection import Connection, Turn
 from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import user_of
 
-THREADS: Final = 2  # hashing is made to be slow: more would only take the event loop's core
+THREADS: Final = max(1, min(2, len(os.sched_getaffinity(0)) - 1))  # hashing is slow: one core is the event loop's
 NICENESS: Final = 10  # of these threads: the event loop goes first
 WAITING_MAX: Final = 4096
 KNOWN_MAX: Final = 10_000  # logins that need no hash again: after a power cut all clients come at once

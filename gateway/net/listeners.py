@@ -18,7 +18,7 @@ from gateway.net.control import ShortPath
 from gateway.net.tls import HANDSHAKE_TIMEOUT_S
 
 BACKLOG: Final = 4096  # the kernel cuts it to net.core.somaxconn
-ACCEPTS_PER_TURN: Final = 64
+ACCEPTS_PER_TURN: Final = 16  # so that a crowd at the door does not hold up those who are in
 ACCEPT_PAUSE_S: Final = 1.0
 SHORT_OF_MEANS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 

@@ -71,13 +71,18 @@ def test_refused_in_one_line(forebay: Forebay, tmp_path: Path) -> None:
 def test_settings_and_users_come_along(forebay: Forebay, tmp_path: Path) -> None:
     config = tmp_path / "forebay.toml"
     config.write_text(f'data_dir = "{tmp_path / "data"}"\n')
-    assert forebay("user", "add", "someone", "-c", str(config), "--password-file", "-", stdin=b"secret\n").code == 0
+    add = ("user", "add", "someone", "--role", "device", "-c", str(config), "--password-file", "-")
+    assert forebay(*add, stdin=b"secret\n").code == 0
+    assert forebay("cert", "init", "-c", str(config)).code == 0
+    key = (tmp_path / "data" / "ca" / "ca.key").read_bytes()
     with Broker(tmp_path / "data"):
         pass
     assert forebay("backup", str(tmp_path / "backup"), "-c", str(config)).code == 0
     shown = forebay("backup", str(tmp_path / "backup"), "--verify", "--json").out
-    assert "secret" not in shown and "argon2" not in shown
+    assert "secret" not in shown and "argon2" not in shown and "PRIVATE" not in shown
     config.unlink()
+    (tmp_path / "data" / "access.toml").unlink()
+    (tmp_path / "data" / "ca" / "ca.key").unlink()
     assert (
         forebay("restore", str(tmp_path / "backup"), "-c", str(config), "--data-dir", str(tmp_path / "data")).code == 1
     )
@@ -85,4 +90,5 @@ def test_settings_and_users_come_along(forebay: Forebay, tmp_path: Path) -> None
     result = forebay("restore", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "data"), "--replace")
     assert result.code == 0, result.err
     assert f"{config}: restored" in result.out
-    assert "someone" in forebay("user", "list", "-c", str(config)).out
+    assert forebay("user", "list", "-c", str(config)).out == "someone (device)\n"
+    assert (tmp_path / "data" / "ca" / "ca.key").read_bytes() == key
