@@ -32,6 +32,8 @@ REASONS: Final = {
     "retention": "older or more than an application's log may hold",
 }
 UPLINK_LEVELS: Final = {"forwarding": "good", "connected": "", "paused": "", "stalled": "bad", "refused": "bad"}
+STUCK: Final = ("waiting", "dialling", "refused", "stalled")
+STUCK_S: Final = 30  # shorter than that is no news
 HARMLESS: Final = ("qos0_offline", "congested")  # QoS 0 promises nothing
 
 
@@ -47,6 +49,9 @@ def state(report: Report | None, error: str) -> Values:
         return {"level": "bad", "text": "Disk budget used up: publishers are held back"}
     if lost(report):
         return {"level": "warn", "text": f"{count(lost(report))} messages dropped since the start"}
+    stuck = [row for row in status.get("uplinks", []) if row["state"] in STUCK and row["since_s"] >= STUCK_S]
+    if stuck:
+        return {"level": "warn", "text": f"Uplink {stuck[0]['name']} does not forward: {stuck[0]['state']}"}
     if store["max_bytes"] and store["used_bytes"] > FILL_WARNS * store["max_bytes"]:
         return {"level": "warn", "text": f"Disk budget {percent(store['used_bytes'], store['max_bytes'])} used"}
     if status["queue"]["messages"]:

@@ -77,8 +77,8 @@ def measure(bench: Bench, row: Row, rounds: int, run_ms: int) -> dict[str, objec
                 found = bench.run_load(broker, {**row.load, "run_ms": run_ms, "warm_ms": min(500, run_ms)})
                 share = (process_cpu_s(page) - cpu) / (time.monotonic() - began)
                 told, _ = watch.communicate()
-                pair[looked_at] = found["rate"]
-                rates[looked_at].append(found["rate"])
+                pair[looked_at] = found["messages"] / found["seconds"]
+                rates[looked_at].append(pair[looked_at])
                 if looked_at:
                     shares.append(share)
                     events.append(float(told))

@@ -21,6 +21,7 @@ def with_store(**more: Any) -> dict[str, Any]:
     given["status"]["drops"] = {"qos0_offline": 9}
     given["before"]["drops"] = {}
     given["status"]["store"] |= more
+    given["status"]["uplinks"] = []
     return given
 
 
@@ -47,6 +48,15 @@ def test_what_was_lost_is_said_but_not_what_nobody_was_promised() -> None:
     given["status"]["drops"]["expired"] = 5
     given["before"]["drops"]["expired"] = 2
     assert views.state(given, "") == {"level": "warn", "text": "3 messages dropped since the start"}
+
+
+def test_an_uplink_that_is_stuck_is_said_once_it_is_no_longer_news() -> None:
+    given = with_store()
+    for since_s, state, level in ((5, "waiting", "good"), (90, "waiting", "warn"), (90, "paused", "good")):
+        given["status"]["uplinks"] = [uplink(since_s=since_s, state=state)]
+        assert views.state(given, "")["level"] == level
+    given["status"]["uplinks"] = [uplink(state="stalled")]
+    assert views.state(given, "")["text"] == "Uplink cloud does not forward: stalled"
 
 
 def test_all_delivered_is_said() -> None:
