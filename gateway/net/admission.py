@@ -19,7 +19,8 @@ from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import user_of
 
 THREADS: Final = max(1, min(2, len(os.sched_getaffinity(0)) - 1))  # hashing is slow: one core is the event loop's
-NICENESS: Final = 10  # of these threads: the event loop goes first
+NICENESS: Final = 5  # of these threads: the event loop goes first
+ANSWERS_PER_TURN: Final = 64  # of those that waited for a hash and need none any more
 WAITING_MAX: Final = 4096
 KNOWN_MAX: Final = 10_000  # logins that need no hash again: after a power cut all clients come at once
 
@@ -85,26 +86,38 @@ class Admission:
             self._answer(client, True)
         elif connect.username is None or self.verify is None:
             self._answer(client, link.anonymous)
-        elif self._digest(connect) in self._known:
-            self._answer(client, True)
+        elif self._settled(client, connect):
+            pass
         elif len(self._waiting) >= WAITING_MAX:
             link.abort()  # no answer is true here; it may come again
         else:
             self._waiting.append(client)
 
+    def _settled(self, client: Client, connect: Connect) -> bool:
+        """Answer what needs no hash: who was in before, and who is from where too many wrong passwords came."""
+        if self._digest(connect) in self._known:
+            self._answer(client, True)
+            return True
+        if self.failures.is_spent(host_of(client.peer), connect.username or "", self._turn.now()):
+            self._refuse(client, CONNECTION_RATE_EXCEEDED, "too many wrong passwords from there")
+            return True
+        return False
+
     def _work(self) -> None:
-        while self._waiting and self._working < THREADS:
+        for _ in range(ANSWERS_PER_TURN):
+            if not self._waiting or self._working >= THREADS:
+                return
             client = self._waiting.popleft()
             connect, verify = client.connect, self.verify
             if client.closing or client.closed:
                 continue
             assert connect is not None
             assert verify is not None
-            if self.failures.is_spent(host_of(client.peer), connect.username or "", self._turn.now()):
-                self._refuse(client, CONNECTION_RATE_EXCEEDED, "too many wrong passwords from there")
-                continue
+            if self._settled(client, connect):
+                continue  # by what was found out while it waited
             self._working += 1
             self._pool.submit(self._verify, verify, client, connect.username or "", connect.password or b"")
+        self._loop.call_soon(self._work)
 
     def _verify(self, verify: Callable[[str, bytes], bool], client: Client, username: str, password: bytes) -> None:
         """On a thread."""

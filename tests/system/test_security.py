@@ -279,7 +279,7 @@ def test_mqttjs_over_websocket(plant: Plant, listener: str, version: int) -> Non
         pytest.skip(why)
     url = f"{listener}://the-operator:{SECRET.replace(' ', '%20')}@localhost:{plant.ports[listener]}/mqtt"
     line = ["node", str(HERE / "clients" / "mqttjs_websocket.mjs"), url, str(version), str(plant.authority.certificate)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=50)
     assert done.returncode == 0, done.stderr
     expected = [f"page/t {qos} {size}" for size in (10, 100_000) for qos in (0, 1, 2)]
     assert sorted(done.stdout.split("\n")[:-1]) == sorted(expected)

@@ -94,8 +94,9 @@ async def test_with_users_a_name_must_be_right_everywhere(rig: Rig) -> None:
 
 async def test_many_at_once_share_the_threads(rig: Rig) -> None:
     rig.admission.verify = rig.verify
-    codes = await asyncio.gather(*(rig.connack(False, "ann", "secret") for _ in range(20)))
-    assert codes == [0] * 20
+    codes = await asyncio.gather(*(rig.connack(False, f"x{number}", "wrong") for number in range(20)))
+    assert codes == [4] * 20
+    assert len(rig.asked) == 20
     assert rig.most == THREADS
 
 
@@ -178,3 +179,11 @@ async def test_hashing_gives_way_to_the_event_loop(rig: Rig) -> None:
     rig.admission.verify = verify
     assert await rig.connack(False, "ann", "x") == 0
     assert os.getpriority(os.PRIO_PROCESS, 0) < NICENESS
+
+
+async def test_clients_that_share_a_password_cost_few_hashes(rig: Rig) -> None:
+    """After a power cut they all come at once, before any of them is known."""
+    rig.admission.verify = rig.verify
+    codes = await asyncio.gather(*(rig.connack(False, "ann", "secret") for _ in range(150)))
+    assert codes == [0] * 150
+    assert len(rig.asked) <= THREADS
