@@ -152,7 +152,8 @@ class Settler:
                 "%s: %s expires before its copy is due", self.name, delivery.topic, extra=self._about(delivery)
             )
             return True
-        message = Outgoing(copy.topic, delivery.payload, max(1, delivery.qos), properties)
+        # never QoS 2: after a crash the broker would take a new packet for one that it knows by its id
+        message = Outgoing(copy.topic, delivery.payload, 1, properties)
         if not await self._copies.make(message, copy.delay_s):
             return False
         if copy.tries is None:
