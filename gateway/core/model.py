@@ -145,6 +145,8 @@ class Backlog:
         self.ordered: bool = True  # ``held`` is in log order and before all else
         self.reading: int = 0  # token of the read under way
         self.parts: dict[int, Part] = {}  # that were read and are not in the window yet
+        self.at_hand: i64 = 0  # their bytes, packed
+        self.fetched: int = 0  # id of the last of them
         self.part: int = 0  # id of the one that is being taken in
         self.part_at: i64 = 0  # and how much of it was
         self.history: History | None = None  # it began with the earliest and is not through with it
@@ -162,6 +164,8 @@ class Backlog:
     def rewind(self) -> None:
         """What was read and is not in the window is read again."""
         self.parts.clear()
+        self.at_hand = 0
+        self.fetched = 0
         self.part = 0
 
     def unsent(self, end: i64) -> i64:

@@ -15,36 +15,34 @@ from gateway.core.record import Entry, StoredTarget
 from gateway.core.segments import part_of, unpack, unread
 from gateway.core.state import Core, Reading
 
-READ_BYTES: Final = 131_072  # of segments read at once
+READ_BYTES: Final = 262_144  # of segments read at once
 SLICE: Final = 200  # messages that one call takes into the window at most
 
 
-def refill(core: Core, b: Backlog) -> bool:
-    """Read ahead when the window is half empty; True when there is more in it now."""
+def refill(core: Core, b: Backlog, always: bool = False) -> bool:
+    """Read ahead when the window has room for a slice (``always``: for one); True when there is more in it now."""
     h = b.history
     if h is not None and h.counting:
         return False
-    if b.live or b.reading or not has_room(core, b):
+    if b.live or not (has_room(core, b) if always else wants(core, b)):
         return False
-    ahead = next_segments(core, b)
+    ahead = next_segments(core, b, b.read_to)
     while ahead:
-        first = unread(b, ahead[0]).start
+        first = unread(b.read_to, ahead[0]).start
         if first in b.parts or first in core.unpacked.found:
-            if take_in(core, b, 0):
+            taken = take_in(core, b, 0)
+            if not b.reading and b.at_hand < READ_BYTES // 2:
+                fetch(core, b, max(b.fetched, b.read_to))
+            if taken:
                 return True
-            ahead = next_segments(core, b)  # none of it was for this queue
+            ahead = next_segments(core, b, b.read_to)  # none of it was for this queue
             continue
-        b.parts.clear()
-        other = core.coming.get(first)
-        if other is not None:
-            other.others.append(b)
-            b.reading = other.token
-        else:
-            reading = Reading(b, ahead, first, "")
-            core.coming[first] = reading
-            b.reading = request(core, reading)
+        if not b.reading:
+            b.rewind()
+            fetch(core, b, b.read_to)
         return False
-    b.parts.clear()
+    b.rewind()
+    b.reading = 0
     flying = core.flying
     if flying is not None:
         from_ram(core, b, flying.messages)
@@ -54,18 +52,43 @@ def refill(core: Core, b: Backlog) -> bool:
     return len(b.ram) > 0
 
 
+def fetch(core: Core, b: Backlog, after: int) -> None:
+    """Ask for what follows this stored id: the disk reads while the client is served from what is at hand."""
+    ahead = next_segments(core, b, after)
+    if not ahead:
+        return
+    first = unread(after, ahead[0]).start
+    if first in core.unpacked.found:
+        return
+    other = core.coming.get(first)
+    if other is not None:
+        other.others.append(b)
+        b.reading = other.token
+    else:
+        reading = Reading(b, ahead, first, "")
+        core.coming[first] = reading
+        b.reading = request(core, reading)
+
+
+def wants(core: Core, b: Backlog) -> bool:
+    """Not with each acknowledgement: a slice costs little more than one message."""
+    half: i64 = core.limits.window_messages // 2
+    slice: i64 = SLICE
+    return len(b.ram) <= half - min(slice, half // 2) and b.ram_bytes * 8 <= core.limits.window_bytes * 3
+
+
 def has_room(core: Core, b: Backlog) -> bool:
     limits = core.limits
     return len(b.ram) * 2 <= limits.window_messages and b.ram_bytes * 2 <= limits.window_bytes
 
 
-def next_segments(core: Core, b: Backlog) -> list[Segment]:
-    """What it reads next; none at the end of what is on disk."""
+def next_segments(core: Core, b: Backlog, after: int) -> list[Segment]:
+    """What it reads behind this stored id; none at the end of what is on disk."""
     ahead: list[Segment] = []
     size: i64 = 0
     for id in b.owed:
         segment = core.segments.get(id)
-        if segment is None or segment.upto <= b.read_to:
+        if segment is None or segment.upto <= after:
             continue  # None: given up before it was on disk, but for what is in flight
         if not segment.committed:
             break
@@ -120,7 +143,9 @@ def loaded(core: Core, reading: Reading, rows: list[tuple[int, bytes]], now: i64
     for segment, id, data in placed(core, reading, rows):
         part = part_of(core, segment, id, data, first)
         for b in ready:
+            b.at_hand += part.size if id not in b.parts else 0
             b.parts[id] = part
+            b.fetched = id
     for b in ready:
         b.reading = 0
         take_in(core, b, now)
@@ -144,8 +169,8 @@ def take_in(core: Core, b: Backlog, now: i64) -> bool:
     """Into the window what comes next for this queue, as far as it is at hand; True when there was something."""
     before = len(b.ram)
     flying = b.held.seqs()
-    for segment in next_segments(core, b):
-        for id in unread(b, segment):
+    for segment in next_segments(core, b, b.read_to):
+        for id in unread(b.read_to, segment):
             part = b.parts.get(id) or core.unpacked.found.get(id)
             if part is None:
                 return len(b.ram) > before
@@ -159,7 +184,8 @@ def take_in(core: Core, b: Backlog, now: i64) -> bool:
                 b.part_at += 1
                 take_one(core, b, e, flying)
                 e = part.entry(b.part_at)
-            b.parts.pop(id, None)
+            if b.parts.pop(id, None) is not None:
+                b.at_hand -= part.size
             b.read_to = id
             if part.damaged:
                 segment.damaged = True  # nothing joins it any more

@@ -125,5 +125,5 @@ def is_next(core: Core, b: Backlog, id: int) -> bool:
     for other in b.owed:
         segment = core.segments.get(other)
         if segment is not None and segment.upto > b.read_to:
-            return unread(b, segment).start == id
+            return unread(b.read_to, segment).start == id
     return False

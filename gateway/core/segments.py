@@ -85,9 +85,9 @@ def unpack(core: Core, segment: Segment, id: int, data: bytes, b: Backlog | None
     return part_of(core, segment, id, data, b).all()
 
 
-def unread(b: Backlog, segment: Segment) -> range:
-    """The parts that this queue has not read yet."""
-    return range(max(segment.id, b.read_to + 1), segment.upto + 1)
+def unread(after: int, segment: Segment) -> range:
+    """The parts behind this stored id."""
+    return range(max(segment.id, after + 1), segment.upto + 1)
 
 
 def settle(core: Core, segment: Segment, now: i64) -> None:

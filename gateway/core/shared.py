@@ -68,7 +68,7 @@ def pump_group(core: Core, g: Group, now: i64) -> None:
             pair = next_pair(core, g, b)
             c: Client | None = pair[1].client if pair is not None else None
             if pair is None or c is None:
-                if core.limits.shared_strategy == HASH_TOPIC and not b.at_end() and refill(core, b):
+                if core.limits.shared_strategy == HASH_TOPIC and not b.at_end() and refill(core, b, True):
                     continue  # there may be some for others behind those whose member has no room
                 return
             d, s = pair
