@@ -42,3 +42,4 @@ def test_what_is_a_fault() -> None:
     ]
     assert faults([one(0, 1, 1, 2)], 3, 1, 1) == []
     assert len(faults([one(0, 1, 1, 2)], 3, 1, 0)) == 1
+    assert faults([one(0, 1, 1, 2)], 3, 1, 0, kills=1) == []
