@@ -2,11 +2,11 @@
 
 from mypy_extensions import i64
 
-from gateway.core.backlog import add, delivery
+from gateway.core.backlog import add, delivery, settle_place
 from gateway.core.commits import commit, enter, pack_targets
 from gateway.core.delivery import drop, straight
 from gateway.core.hold import keep
-from gateway.core.ledger import DISK
+from gateway.core.ledger import DISK, QUEUE_FULL
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Route, Session, Target
 from gateway.core.pump import pump
@@ -62,12 +62,28 @@ def into_log(core: Core, route: Route, m: Message, s: Session | None, hold: bool
 
 def join(core: Core, o: Session, b: Backlog, m: Message, t: Target, now: i64) -> None:
     o.matched += 1
-    if not straight(core, o, b, m, t, now):
+    if o.full_bytes and is_full(o, m):
+        turn_away(core, b, m, now)
+    elif not straight(core, o, b, m, t, now):
         add(core, b, m, t)
         if b.ram and o.client is not None:
             pump(core, o, now)
         if t.qos == 0 and b.count:
             hold_zero(o)
+
+
+def is_full(o: Session, m: Message) -> bool:
+    return sum([b.bytes for b in o.backlogs()]) + m.size > o.full_bytes
+
+
+def turn_away(core: Core, b: Backlog, m: Message, now: i64) -> None:
+    """It is in the log already, maybe for others: for this queue it is settled at once, and counted."""
+    b.count += 1
+    b.bytes += m.size
+    if b.live:
+        b.loaded = m.seq
+    core.ledger.drop(b.sid, QUEUE_FULL, 1)
+    settle_place(core, b, m, False, now)
 
 
 def deliver_kept(core: Core, route: Route, m: Message, s: Session | None, hold: bool, now: i64) -> None:

@@ -253,6 +253,7 @@ class Session:
         self.rights: Rights | None = None  # None = it may do everything
         self.max_bytes: i64 = 0
         self.max_age_ms: i64 = 0
+        self.full_bytes: i64 = 0  # that wait; above it what comes is dropped
         self.trimming: bool = False  # a read is under way for what falls off
         self.drain_rate: i64 = 0  # messages per second
         self.credit: i64 = 0  # thousandths of a message that may be drained now

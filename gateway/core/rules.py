@@ -44,8 +44,10 @@ def apply(core: Core, s: Session) -> None:
     s.rights = rights_of(core, s)
     rule = of_session(core, s) if uplink is None else None
     s.drain_bytes = 0
+    s.full_bytes = 0
     if uplink is not None:
-        s.max_bytes = uplink.max_bytes
+        s.max_bytes = 0 if uplink.drop_newest else uplink.max_bytes
+        s.full_bytes = uplink.max_bytes if uplink.drop_newest else 0
         s.max_age_ms = 1000 * uplink.max_age_s
         s.drain_rate = uplink.max_rate
         s.drain_bytes = uplink.max_bytes_s

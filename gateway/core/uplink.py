@@ -52,6 +52,7 @@ class Uplink:
         self.name = name
         self.rules = rules
         self.max_bytes: int = 0  # that wait; above it the oldest fall off
+        self.drop_newest: bool = False  # or, above it, what comes is dropped
         self.max_age_s: int = 0  # of what waits
         self.max_rate: int = 0  # messages/s from the queue
         self.max_bytes_s: int = 0  # bytes/s from the queue

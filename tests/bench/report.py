@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from tests.bench import applications, sweep
+from tests.bench import applications, sweep, uplinks
 from tests.bench.measuring import Figures
 from tests.bench.targets import paired, verdicts
 from tests.bench.workloads import DURABILITY, GROUPS, MOSQUITTO, ROWS
@@ -78,6 +78,14 @@ def show_scale(figures: Figures, out: TextIO) -> None:
             f"\n  at drain_rate {one['pace']:,} {one['paced_rate']:,.0f}/s,"
             f" live {one['paced_before_us'][0]:,} / {one['paced_before_us'][1]:,} us before,"
             f" {one['paced_beside_us'][0]:,} / {one['paced_beside_us'][1]:,} us beside it",
+            file=out,
+        )
+    for one in figures["scale"].get("uplinks", {}).values():
+        written = ", ".join(f"{n}: {one[f'written_{n}']:,.0f}" for n in uplinks.COUNTS)
+        print(
+            f"\n{one['count']:,} messages drained over an uplink: {one['uplink']:,.0f}/s in order,"
+            f" by a local subscriber with the same window {one['local']:,.0f}/s;"
+            f"\n  bytes written for each message, by how many uplinks: {written}",
             file=out,
         )
     if figures.get("commits"):

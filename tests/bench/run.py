@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.bench import applications, scale, sweep
+from tests.bench import applications, scale, sweep, uplinks
 from tests.bench.measuring import Bench, Figures, interpreted_modules
 from tests.bench.report import show
 from tests.bench.workloads import AUTOSAVE, FOREBAY, INTERPRETED, MOSQUITTO, PAYLOAD_BYTES, Row, selected
 from tests.harness import gateway_root, mosquitto_version
 
-SCALES = ("connections", "queued", "apps", "drain", "commits", "gil", "payloads", "sweep", "consume")
+SCALES = ("connections", "queued", "apps", "drain", "uplinks", "commits", "gil", "payloads", "sweep", "consume")
 
 PACED_MORE: Final = 4  # rounds: what sleeps most of the time depends on who else the machine serves
 
@@ -96,6 +96,10 @@ def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool
     if "drain" in names and FOREBAY in kinds:
         note("drain")
         found["scale"]["drain"] = {FOREBAY: applications.drain(bench, 200_000 if quick else 1_000_000, 2000)}
+    if "uplinks" in names and FOREBAY in kinds:
+        note("uplinks")
+        count = 200_000 if quick else 1_000_000
+        found["scale"]["uplinks"] = {FOREBAY: {**uplinks.drain(bench, count), **uplinks.disk(bench, count // 10)}}
     if "sweep" in names and FOREBAY in kinds:
         note("sweep")
         found["sweep"] = sweep.measure(bench, 500 if quick else 2000)

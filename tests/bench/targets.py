@@ -68,6 +68,11 @@ def paced_ratio(figures: Figures) -> float:
     return float(found["paced_beside_us"][1] / found["paced_before_us"][1])
 
 
+def uplink_ratio(figures: Figures, one: str, other: str) -> float:
+    found = figures["scale"]["uplinks"][FOREBAY]
+    return float(found[one] / found[other])
+
+
 def million_mb(group: str, figures: Figures) -> float:
     """RSS of a broker with a million messages queued, from what each of them adds."""
     found = figures["commits"][group]
@@ -137,6 +142,8 @@ TARGETS: Final = [
     Target("apps away: bytes written, 50 / 1 readers", lambda f: apps_ratio(f, "away"), 1.1, False),
     Target("apps here: bytes written, 50 / 1 readers", lambda f: apps_ratio(f, "here"), 1.1, False),
     _scale("drain", "drain: messages/s", "rate", 50_000, True),
+    Target("uplink: drain / that of a local subscriber", lambda f: uplink_ratio(f, "uplink", "local"), 0.8),
+    Target("uplinks: bytes written, 3 / 1", lambda f: uplink_ratio(f, "written_3", "written_1"), 1.1, False),
     Target("drain: live p99 beside it, ms", lambda f: drain_p99_ms(f), 5, False),
     Target("drain at half speed: live p99 beside it / before", lambda f: paced_ratio(f), 2, False),
     *(Target(f"queued in commits of {group}: RSS, MB for 1,000,000", partial(million_mb, group), 150, False)

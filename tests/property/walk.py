@@ -106,7 +106,7 @@ class Walk(Witness):
             limits.mqueue_default_priority = rng.choice(["lowest", "highest"])
             limits.mqueue_store_qos0_persistent = rng.random() < 0.4
         super().__init__(limits, seed, *cast(rng, groups, uplinks), failures)
-        self.uplinks = [self._uplink(r, rng) for r in self.receivers if r.dialled]
+        self.uplinks = [self._uplink(r, rng, full) for r in self.receivers if r.dialled]
         self._configure()
         self.crashes, self.failures, self.full, self.expiry, self.ranks = crashes, failures, full, expiry, ranks
         self.steps: list[str] = []
@@ -144,7 +144,7 @@ class Walk(Witness):
             table += [(2, self.pass_longer), (1, self.pass_very_long)]
         return table
 
-    def _uplink(self, r: Receiver, rng: random.Random) -> Uplink:
+    def _uplink(self, r: Receiver, rng: random.Random, full: bool) -> Uplink:
         live_first = rng.random() < 0.3
         r.in_order = not live_first
         r.life.filters = dict(r.wanted)
@@ -153,6 +153,9 @@ class Walk(Witness):
         )
         if rng.random() < 0.5:
             made.dead_topic = "dead"
+        if full:
+            made.max_bytes = rng.choice([0, 300])
+            made.drop_newest = rng.random() < 0.5
         return made
 
     def _configure(self) -> None:

@@ -55,7 +55,7 @@ def linked(broker: Broker) -> None:
 
 def idle(broker: Broker) -> bool:
     row = row_of(broker)
-    return row["queue_messages"] == row["inflight"] == 0
+    return not row["queue_messages"] and not row["inflight"]
 
 
 def shown(packet: mqtt.Packet) -> tuple[str, bytes, int, bool]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.core.limits import Limits
-from tests.bench import applications, commits, logins, micro_core, scale, sweep
+from tests.bench import applications, commits, logins, micro_core, scale, sweep, uplinks
 from tests.bench.core_rig import Rig
 from tests.bench.measuring import Bench
 from tests.bench.report import show
@@ -82,6 +82,13 @@ def test_a_queue_is_filled_restarted_and_drained(bench: Bench) -> None:
     assert found["drain_rate"] > 0
     assert 200 < found["disk_each"] < 4000
     assert found["start_s"] < 30
+
+
+def test_an_uplink_is_drained_and_several_share_the_disk(bench: Bench) -> None:
+    found = {**uplinks.drain(bench, 3000), **uplinks.disk(bench, 1000)}
+    assert found["uplink"] > 0
+    assert found["local"] > 0
+    assert found["written_3"] >= found["written_1"] > 0
 
 
 def test_applications_read_one_stream_and_drain_it(bench: Bench) -> None:

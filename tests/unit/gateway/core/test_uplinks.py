@@ -70,6 +70,34 @@ def test_what_waits_too_long_falls_off_and_is_counted() -> None:
     assert b.router.core.ledger.drops(session_of(b, SESSION).sid) == {"retention": 3}
 
 
+@pytest.mark.parametrize("online", [False, True])
+def test_what_comes_is_dropped_when_that_is_asked_for(online: bool) -> None:
+    up = uplink(Rule(OUT, "t"))
+    up.max_bytes, up.drop_newest = 1000, True
+    b = gateway(up)
+    s = session_of(b, SESSION)
+    peer = dial(b)
+    peer.accept(receive_maximum=1)
+    if not online:
+        peer.link.close()
+    other = connect(b, "other")
+    other.subscribe("t", qos=1)
+    publisher = connect(b, "p")
+    for n in range(15):
+        publisher.put("t", b"%03d" % n + b"x" * 96, 1)
+    assert (s.owed(), b.router.core.ledger.drops(s.sid)) == (10, {"queue_full": 5})
+    assert len(other.take_all()) == 15
+    b.crash()
+    configure(b, up)
+    fill(b, "t", 1)  # there is no room for it either
+    peer = dial(b)
+    peer.accept(True, receive_maximum=1)
+    assert [int(peer.take().payload[:3]) for _ in range(10)] == list(range(10))
+    assert (s.owed(), session_of(b, SESSION).owed()) == (10, 0)
+    fill(b, "t", 1, start=99)
+    assert peer.take().payload == b"99"
+
+
 def test_bytes_per_second_of_the_queue() -> None:
     up = uplink(Rule(OUT, "t"))
     up.max_bytes_s = 1000
