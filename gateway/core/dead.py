@@ -10,6 +10,7 @@ from gateway.core.fanout import deliver_all
 from gateway.core.message import Message
 from gateway.core.origin import pair
 from gateway.core.pump import pump
+from gateway.core.resident import grave
 from gateway.core.routes import route_of
 from gateway.core.stall import must_wait
 from gateway.core.state import Core, Dead
@@ -28,6 +29,7 @@ def publish(core: Core, now: i64) -> None:
         if uplink is not None and uplink.dead_topic:
             name = f"{uplink.dead_topic}/{m.topic.decode()}"
             if len(name.encode()) <= 65_535:
+                grave(core, uplink)
                 copy(core, one, name, uplink.name, now)
         if one.copy is None:
             end(core, one, now)

@@ -421,6 +421,7 @@ class Router:
         s = core.sessions.get(client_id)
         if s is not None:
             lifecycle.end_session(core, s, now)
+        self.uplinks.removed(client_id, now)
         return True
 
     def discard(self, client_id: str, now: int) -> int:

@@ -5,15 +5,13 @@ from typing import final
 from mypy_extensions import i64
 
 from gateway.core import calls, report, rules
-from gateway.core.lifecycle import end_session, new_session
-from gateway.core.limits import NEVER
+from gateway.core.lifecycle import end_session
 from gateway.core.model import Client, Session
 from gateway.core.origin import origin_pair
-from gateway.core.state import RETAINED, Core
-from gateway.core.subscribe import subscribe, unsubscribe
-from gateway.core.topics import SHARE
+from gateway.core.resident import grave, resident, subscribed
+from gateway.core.state import Core
 from gateway.core.uplink import DEAD_PREFIX, SESSION_PREFIX, Event, Login, Uplink
-from gateway.mqtt.packets import V5, Filter
+from gateway.mqtt.packets import Filter
 from gateway.mqtt.reasons import ADMINISTRATIVE_ACTION
 
 
@@ -23,6 +21,7 @@ class UplinkPort:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._uplinks: dict[str, Uplink] = {}  # by the client id of their sessions
 
     def configure(self, uplinks: list[Uplink], origin: str, hops_max: int, now: int) -> None:
         """These are the uplinks from now on; their sessions get the subscriptions that the rules ask for.
@@ -36,12 +35,18 @@ class UplinkPort:
         core.uplinks.origin = origin
         core.uplinks.hops_max = hops_max
         core.uplinks.mark = origin_pair(origin) if uplinks else b""
-        known = {uplink.client_id for uplink in uplinks}
+        self._uplinks = {uplink.client_id: uplink for uplink in uplinks}
         for s in list(core.sessions.values()):
-            if s.client_id.startswith(SESSION_PREFIX) and s.client_id not in known:
+            if s.client_id.startswith(SESSION_PREFIX) and s.client_id not in self._uplinks:
                 leave(core, s, now)
         for uplink in uplinks:
             enter(core, uplink, now)
+
+    def removed(self, client_id: str, now: int) -> None:
+        """An operator has ended this session: that of an uplink begins anew, with nothing that waits."""
+        uplink = self._uplinks.get(client_id)
+        if uplink is not None:
+            enter(self._core, uplink, now)
 
     def dial(self, link: object, peer: str, login: Login, now: int) -> Client:
         """A transport to the remote is open: the CONNECT leaves. Another connection of this uplink is closed.
@@ -105,9 +110,7 @@ class UplinkPort:
 
 def enter(core: Core, uplink: Uplink, now: i64) -> None:
     """Its session, with the subscriptions of its rules."""
-    s = core.sessions.get(uplink.client_id)
-    if s is None:
-        s = persistent(core, uplink.client_id)
+    s = resident(core, uplink.client_id)
     before = s.uplink
     s.uplink = uplink
     if before is not None and before.key() != uplink.key():
@@ -120,45 +123,10 @@ def enter(core: Core, uplink: Uplink, now: i64) -> None:
         known = wanted.get(rule.here)
         if known is None or known.qos < rule.qos:
             wanted[rule.here] = Filter(rule.here, rule.qos, no_local, True, 1)
-    bring(core, s, wanted, now)
+    subscribed(core, s, list(wanted.values()), now)
     rules.apply(core, s)
     if uplink.dead_topic:
-        bury_in(core, uplink, now)
-
-
-def persistent(core: Core, client_id: str) -> Session:
-    s = new_session(core, core.next_sid, client_id, True)
-    core.next_sid += 1
-    s.expiry_s = NEVER
-    s.version = V5
-    core.session_row(s, 0)
-    core.commit.urgent = True
-    return s
-
-
-def bring(core: Core, s: Session, wanted: dict[str, Filter], now: i64) -> None:
-    """Its subscriptions become these."""
-    for filter in list(s.subscriptions):
-        if filter not in wanted:
-            unsubscribe(core, s, filter, now)
-    for f in wanted.values():
-        old = s.subscriptions.get(f.filter)
-        if old is None or old.qos != f.qos or old.no_local != f.no_local:
-            code = 0x80 if f.filter.startswith(SHARE) else subscribe(core, V5, s, f, 0)
-            if code >= 0x80:
-                core.alarms.append(f"{s.client_id}: {f.filter!r} is no topic filter: nothing is handed on by it")
-    if s.fresh:
-        core.wait(RETAINED, None, s, 0, b"")
-
-
-def bury_in(core: Core, uplink: Uplink, now: i64) -> None:
-    """The persistent session that holds what the remote refuses, for whoever comes with its client id."""
-    s = core.sessions.get(DEAD_PREFIX + uplink.name)
-    if s is None:
-        s = persistent(core, DEAD_PREFIX + uplink.name)
-    filter = uplink.dead_topic + "/#"
-    if filter not in s.subscriptions:
-        bring(core, s, {filter: Filter(filter, 1, False, False, 2)}, now)
+        grave(core, uplink)
 
 
 def leave(core: Core, s: Session, now: i64) -> None:
@@ -168,7 +136,7 @@ def leave(core: Core, s: Session, now: i64) -> None:
     if c is not None:
         calls.hang_up(core, c, "configured no more", ADMINISTRATIVE_ACTION, now)
     s.uplink = None
-    bring(core, s, {}, now)
+    subscribed(core, s, [], now)
     waits = s.owed()
     if waits:
         remove = f"forebay sessions remove '{s.client_id}'"

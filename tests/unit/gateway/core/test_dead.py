@@ -121,6 +121,23 @@ def test_a_publisher_that_waits_is_answered_when_the_copy_is_kept() -> None:
     assert backlog_of(b, "$dead/up").count == 1
 
 
+def test_a_reader_that_ends_the_session_does_not_end_the_dead_letter() -> None:
+    b = gateway(with_dead_letter())
+    peer = dial(b)
+    peer.accept()
+    for end in ("expiry", "unsubscribe", "remove"):
+        reader = connect(b, "$dead/up", expiry=0 if end == "expiry" else 100)
+        if end == "unsubscribe":
+            reader.unsubscribe("$uplink/up/dead/#")
+        reader.drop()
+        if end == "remove":
+            b.router.remove_session("$dead/up", b.now)
+        fill(b, "t/1", 1)
+        peer.puback(peer.expect(Publish).packet_id, 0x99)
+        assert backlog_of(b, "$dead/up").count == 1
+        connect(b, "$dead/up").take()
+
+
 def test_the_name_of_a_copy_may_become_too_long() -> None:
     b = gateway(with_dead_letter())
     peer = dial(b)

@@ -176,13 +176,19 @@ def test_an_uplink_that_is_configured_no_more() -> None:
     assert peer.take().payload == b"0"
 
 
-def test_a_session_that_was_removed_is_there_again_with_the_next_settings() -> None:
+def test_a_session_that_was_removed_begins_anew_at_once() -> None:
     b = gateway(uplink(Rule(OUT, "t")))
+    peer = dial(b)
+    peer.accept()
     fill(b, "t", 1)
-    b.router.remove_session(SESSION, b.now)
-    configure(b, uplink(Rule(OUT, "t")))
-    assert subscribed(b) == [("t", 1, False, True)]
+    assert b.router.remove_session(SESSION, b.now)
+    b.pump()
+    assert peer.link.closed
     assert session_of(b, SESSION).owed() == 0
+    fill(b, "t", 1, start=1)
+    peer = dial(b)
+    peer.accept(True)
+    assert peer.take().payload == b"1"
 
 
 def test_nobody_comes_in_with_the_client_id_of_an_uplink() -> None:
