@@ -408,6 +408,13 @@ class Core:
         if s is None or s.backlog is not b:
             self.dirty_backlog(b)
             return
+        if s.loose_max:
+            s.loose += 1
+            if s.loose >= s.loose_max:
+                s.loose = 0
+                self.dirty_session(s)
+                self.commit.urgent = True
+                return
         if not self.moved:
             self.moved_at = now
         self.moved[s] = True

@@ -57,6 +57,25 @@ def test_limits_are_those_of_the_session() -> None:
     assert (s.max_bytes, s.max_age_ms, s.drain_rate, s.drain_bytes, s.paced) == (0, 0, 0, 0, False)
 
 
+def test_a_crash_repeats_no_more_than_twice_the_window() -> None:
+    """Who drains fast must not get a second's worth once more."""
+    up = uplink(Rule(OUT, "t"))
+    b = gateway(up)
+    fill(b, "t", 100)
+    peer = dial(b)
+    peer.accept(receive_maximum=10)
+    got = [int(peer.take().payload) for _ in range(57)]
+    b.crash()
+    configure(b, up)
+    peer = dial(b)
+    peer.accept(True, receive_maximum=10)
+    again = []
+    while not again or again[-1] != 99:
+        again.append(int(peer.take().payload))
+    assert got == list(range(57))
+    assert 57 - again[0] <= 20
+
+
 def test_what_waits_too_long_falls_off_and_is_counted() -> None:
     up = uplink(Rule(OUT, "t"))
     up.max_age_s = 10
