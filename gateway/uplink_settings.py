@@ -42,6 +42,7 @@ class UplinkRow:
     max_rate: int
     max_bytes_per_s: int
     max_bytes: int
+    when_full: str
     max_age_s: int
     max_inflight: int
     dead_letter: str
@@ -97,6 +98,12 @@ FIELDS: Final[dict[str, Field]] = {
     ),
     "max_bytes_per_s": Field("max_bytes_per_s", Size(words=_UNLIMITED), "unlimited", "Bytes per second of the same."),
     "max_bytes": Field("max_bytes", Size(words=_UNLIMITED), "unlimited", "Bytes that wait on disk for this uplink."),
+    "when_full": Field(
+        "when_full",
+        Choice("drop_oldest", "drop_newest"),
+        "drop_oldest",
+        "What goes, counted, where max_bytes is reached.",
+    ),
     "max_age": Field("max_age_s", Duration(words={"never": 0}), "never", "Age at which what waits is dropped."),
     "max_inflight": Field(
         "max_inflight",

@@ -413,7 +413,7 @@ class Core:
             if s.loose >= s.loose_max:
                 s.loose = 0
                 self.dirty_session(s)
-                self.commit.urgent = True
+                self.commit.lazy_at = now
                 return
         if not self.moved:
             self.moved_at = now

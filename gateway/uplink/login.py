@@ -32,6 +32,7 @@ def uplink_of(row: UplinkRow) -> Uplink:
     """Its rules and limits."""
     uplink = Uplink(row.name, list(row.rules))
     uplink.max_bytes = row.max_bytes
+    uplink.drop_newest = row.when_full == "drop_newest"
     uplink.max_age_s = row.max_age_s
     uplink.max_rate = row.max_rate
     uplink.max_bytes_s = row.max_bytes_per_s

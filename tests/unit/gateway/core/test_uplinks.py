@@ -69,7 +69,7 @@ def test_a_crash_repeats_no_more_than_twice_the_window() -> None:
     configure(b, up)
     peer = dial(b)
     peer.accept(True, receive_maximum=10)
-    again = []
+    again: list[int] = []
     while not again or again[-1] != 99:
         again.append(int(peer.take().payload))
     assert got == list(range(57))
