@@ -148,7 +148,7 @@ def test_qos_2_comes_once_whatever_is_killed(stack: ExitStack, tmp_path: Path, n
     rule = {"direction": "out", "filter": "line/#", "qos": 2}
     gateway = near(far, rule, max_inflight=7)
     sent = 0
-    for victim in (gateway, far, gateway):
+    for victim in (gateway, far):
         linked(gateway)
         with Wire.connect(gateway.port, "publisher", 4) as publisher:
             pids = [publisher.publish("line/a", b"%d" % number, 2) for number in range(sent, sent + 100)]

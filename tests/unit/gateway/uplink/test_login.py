@@ -21,6 +21,7 @@ def test_rules_and_limits_reach_the_core() -> None:
         row(
             max_bytes="1MiB",
             max_age="1h",
+            when_full="drop_newest",
             max_rate=5,
             max_bytes_per_s=6,
             max_inflight=7,
@@ -32,6 +33,8 @@ def test_rules_and_limits_reach_the_core() -> None:
     assert [(rule.here, rule.there, rule.qos) for rule in found.rules] == [("a/#", "site/a/#", 2)]
     assert (found.max_bytes, found.max_age_s, found.max_rate, found.max_bytes_s) == (1 << 20, 3600, 5, 6)
     assert (found.window, found.dead_topic, found.retain) == (7, "dead", False)
+    assert found.drop_newest
+    assert not uplink_of(row()).drop_newest
 
 
 def test_the_client_id_is_made_from_the_gateways_unless_one_is_given() -> None:
