@@ -11,6 +11,7 @@ from gateway.core.topics import SHARE
 from gateway.core.uplink import DEAD_PREFIX, Uplink
 from gateway.mqtt.packets import V5, Filter
 
+
 def resident(core: Core, client_id: str) -> Session:
     """The session of this client id, which never expires; made where it is missing."""
     s = core.sessions.get(client_id)
