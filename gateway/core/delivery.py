@@ -30,7 +30,7 @@ def write(core: Core, c: Client, d: Delivery, dup: bool, now: i64) -> bool:
     if d.qos == 1 and not dup and not d.retain and m.deadline == 0 and d.identifiers is None and c.simple:
         out.write_publish(m.topic, d.packet_id, m.middle() if c.version == V5 else b"", m.payload)
     elif remote is not None and d.qos == 1 and not dup and bare(d):  # start() has looked whether it is fit
-        out.write_publish(remote.name(m.topic), d.packet_id, remote.bare, m.payload)
+        out.write_publish(remote.there, d.packet_id, remote.bare, m.payload)
     else:
         frame = encoded(c, d, dup, now, True) if remote is None else encoded_there(c, remote, d, dup, now)
         if not frame or (c.max_packet and len(frame) > c.max_packet):
@@ -199,6 +199,9 @@ def fits(c: Client, d: Delivery, now: i64) -> bool:
     """Within the Maximum Packet Size, and of an uplink fit to be handed on."""
     remote = c.remote
     if remote is not None:
+        remote.there = remote.name(d.message.topic)
+        if remote.there and c.max_packet == 0 and bare(d):
+            return True
         return not unfit(c, remote, d, now)
     if c.max_packet == 0 or (d.identifiers is None and d.message.size + ROOM <= c.max_packet):
         return True

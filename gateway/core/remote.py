@@ -27,6 +27,7 @@ class Remote:
         self.qos_max: i64 = 2
         self.retains: bool = True
         self.window: i64 = 0  # while it takes messages
+        self.there: bytes = b""  # what the topic of the message in hand is called there
         self.received: int = 0  # messages that it has brought
         self.present: bool = False  # it knew the session
         self.keep_alive_ms: i64 = 0

@@ -31,6 +31,7 @@ IDS: Final = 4  # packet ids up to ``value`` may be used
 RETAINED: Final = 5  # retained messages for the new subscriptions of a session
 HISTORY: Final = 6  # all of the time before a session that begins with the earliest is on disk
 
+LOOSE_MS: Final = 5  # between two rows of a session that are written for what it has settled
 OWED_MAX: Final = 2048  # answers of one connection that wait for a commit
 
 # timers
@@ -411,13 +412,21 @@ class Core:
         if s.loose_max:
             s.loose += 1
             if s.loose >= s.loose_max:
-                s.loose = 0
-                self.dirty_session(s)
-                self.commit.lazy_at = now
+                self.fasten(s, now)
                 return
         if not self.moved:
             self.moved_at = now
         self.moved[s] = True
+
+    def fasten(self, s: Session, now: i64) -> None:
+        """The session's row is to be on disk soon, though nobody waits for it."""
+        due = max(now, s.fastened_at + LOOSE_MS)
+        s.loose = 0
+        s.fastened_at = due
+        self.dirty_session(s)
+        if not self.commit.lazy_at or self.commit.lazy_at > due:
+            self.commit.lazy_at = due
+            self.wake(due)
 
     def will_row(self, client_id: str, packed: bytes | None) -> None:
         """A stored will; removing one that was never stored writes nothing."""
