@@ -151,7 +151,6 @@ def attach(core: Core, c: Client, s: Session, remote: Remote, present: bool, now
     c.session = s
     if s.client_id in core.uplinks.careful:
         c.window = 1
-    s.loose_max = remote.window
     overtake(core, s, True)
     reserve_ids(core, s, now)
     c.path = APPLICATION

@@ -7,13 +7,14 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import settle
 from gateway.core.fanout import deliver_all
+from gateway.core.links import Dead
 from gateway.core.message import Message
 from gateway.core.origin import pair
 from gateway.core.pump import pump
 from gateway.core.resident import grave
 from gateway.core.routes import route_of
 from gateway.core.stall import must_wait
-from gateway.core.state import Core, Dead
+from gateway.core.state import Core
 
 
 def publish(core: Core, now: i64) -> None:

@@ -7,12 +7,13 @@ from mypy_extensions import i64
 from gateway.core.backlog import hold, push, settle
 from gateway.core.forward import bare, encoded_there, unfit
 from gateway.core.ledger import LOOP, TOO_LARGE
+from gateway.core.links import Dead
 from gateway.core.message import Message
 from gateway.core.model import ID_BLOCK, SENT, STAGED, Backlog, Client, Delivery, Session, Target
 from gateway.core.origin import handed_on
 from gateway.core.paths import gather
 from gateway.core.ranks import drop_sid, idle
-from gateway.core.state import IDS, STAGED_SEND, Core, Dead
+from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_publish
 from gateway.mqtt.packets import V5
 

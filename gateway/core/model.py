@@ -264,7 +264,6 @@ class Session:
         self.uplink: Uplink | None = None  # whose session it is
         self.loose: i64 = 0  # settled on disk, which its row does not say yet
         self.fastened_at: i64 = 0  # gateway ms at which that was last to be written
-        self.loose_max: i64 = 0  # so many ask for a commit: what a crash repeats; 0 = with another one, in a second
         self.overtakes: bool = False  # what comes now goes before what waits, where a rule of the uplink says so
 
     @property

@@ -9,9 +9,10 @@ from gateway.core.fifo import Fifo
 from gateway.core.flush import FlushCache
 from gateway.core.ledger import Ledger
 from gateway.core.limits import Limits
+from gateway.core.links import Uplinks
 from gateway.core.message import Message, PendingAck, Segment
 from gateway.core.meter import Meter
-from gateway.core.model import Backlog, Client, Delivery, Group, Route, Session
+from gateway.core.model import Backlog, Client, Group, Route, Session
 from gateway.core.nodes import Nodes
 from gateway.core.part import Part
 from gateway.core.priority import Priorities
@@ -19,7 +20,6 @@ from gateway.core.record import TargetSet
 from gateway.core.retained import Retained
 from gateway.core.seen import Seen
 from gateway.core.topics import Trie
-from gateway.core.uplink import BEAT, Event
 from gateway.core.watch import Watch
 
 # what is done when a commit is on disk
@@ -31,7 +31,9 @@ IDS: Final = 4  # packet ids up to ``value`` may be used
 RETAINED: Final = 5  # retained messages for the new subscriptions of a session
 HISTORY: Final = 6  # all of the time before a session that begins with the earliest is on disk
 
-LOOSE_MS: Final = 5  # between two rows of a session that are written for what it has settled
+# a crash sends over an uplink again what its row does not say: that is written after so many messages, or in a second
+LOOSE_MAX: Final = 16
+LOOSE_MS: Final = 5  # but not more often
 OWED_MAX: Final = 2048  # answers of one connection that wait for a commit
 
 # timers
@@ -157,46 +159,6 @@ class Kept:
     def __init__(self) -> None:
         self.segments: dict[int, Segment] = {}
         self.bytes: i64 = 0
-
-
-@final
-class Dead:
-    """A message that a remote does not take; it stays in its queue until its copy in the dead letter is kept."""
-
-    def __init__(self, session: Session, delivery: Delivery, reason: str, code: int) -> None:
-        self.session = session
-        self.delivery = delivery
-        self.reason = reason  # of the drop
-        self.code = code  # the remote's, 0 = it was never sent
-        self.copy: Message | None = None
-
-
-@final
-class Uplinks:
-    """Connections that were dialled, and what comes of them."""
-
-    def __init__(self) -> None:
-        self.calls: dict[str, Client] = {}  # by name, those being made too
-        self.events: list[Event] = []
-        self.dead: list[Dead] = []  # no copy yet
-        self.buried: list[Dead] = []  # the copy is on its way to the disk
-        self.mark: bytes = b""  # on what was handed on from here before; b"" = there are no uplinks
-        self.origin: str = ""  # the name of this gateway to others
-        self.hops_max: int = 0
-        self.refused: dict[str, dict[int, int]] = {}  # by client id of the session: reason code -> how often
-
-        self.careful: dict[str, int] = {}  # likewise: one at a time until so many are settled, to find a bad one
-
-    def came_back(self, name: str, data: bytes) -> None:
-        """A heartbeat."""
-        event = Event(name, BEAT)
-        event.data = data
-        self.events.append(event)
-
-    def count(self, s: Session, reason: int) -> None:
-        """The remote has refused a message."""
-        counts = self.refused.setdefault(s.client_id, {})
-        counts[reason] = counts.get(reason, 0) + 1
 
 
 @final
@@ -409,9 +371,9 @@ class Core:
         if s is None or s.backlog is not b:
             self.dirty_backlog(b)
             return
-        if s.loose_max:
+        if s.uplink is not None:
             s.loose += 1
-            if s.loose >= s.loose_max:
+            if s.loose >= LOOSE_MAX:
                 self.fasten(s, now)
                 return
         if not self.moved:
