@@ -51,6 +51,7 @@ def client_row(core: Core, seen: Seen, now: i64) -> Row:
         "rival": seen.rival,
         "silences": seen.silences,
         "asked": dict(seen.asked) if seen.asked is not None else {},
+        "asked_more": seen.asked_more,
         "publishes": seen.topics is not None,
         "topics_more": seen.topics_more,
         "largest": seen.largest,

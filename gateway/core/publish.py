@@ -19,6 +19,7 @@ from gateway.core.origin import is_from
 from gateway.core.paths import hold_back
 from gateway.core.queue import queue_full
 from gateway.core.routes import resolve
+from gateway.core.seen import names_each
 from gateway.core.stall import must_wait, waiting_bytes
 from gateway.core.state import Core
 from gateway.mqtt.encode import encode_ack
@@ -48,7 +49,7 @@ def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
     if route is None or route.generation != core.trie.generation:
         route = resolve(core, c, topic)
         if c.seen is not None:
-            c.seen.published(route.name, p)
+            c.seen.published(route.name, p, names_each(core.seen))
     if p.qos:
         publish12(core, c, s, route, p, now)
         if p.qos == 2 and core.limits.await_rel_ms and p.packet_id in s.awaiting:

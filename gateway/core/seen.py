@@ -11,7 +11,11 @@ from mypy_extensions import i64
 from gateway.mqtt.packets import V5, Connect, Publish
 
 CLIENTS_MAX: Final = 4096  # those that came longest ago go first
-TOPICS_MAX: Final = 200  # of one client; of others only that there are some
+# topics and filters that are remembered: any client can make up names, and leave
+NAMES_MAX: Final = 200  # of one client; of others only that there are some
+NAMES_MIN: Final = 5  # of one, however many clients there are
+NAMES_ALL: Final = 20_000  # they share these; those who came first keep what they have
+NAME_CHARS_MAX: Final = 256
 QUARREL_MS: Final = 60_000
 
 # bits of a topic: the QoS at which it was published
@@ -40,6 +44,7 @@ class Seen:
         self.rival: str = ""  # address of the last one that lost it so
         self.silences: int = 0  # connections that ended by the keep alive
         self.asked: dict[str, int] | None = None  # filters of this connection and what the SUBACK said
+        self.asked_more: bool = False  # there are others
         self.topics: dict[str, int] | None = None  # published, with the bits of their QoS
         self.topics_more: bool = False  # there are others
         self.message_expiry_s: int = -1  # the shortest that it gave a message
@@ -60,6 +65,7 @@ class Seen:
         self.matched = matched
         self.connects += 1
         self.asked = None
+        self.asked_more = False
 
     def left(self, matched: i64, now: i64) -> None:
         self.left_at = now
@@ -71,27 +77,36 @@ class Seen:
             self.quarrels += 1
             self.rival = rival
 
-    def subscribed(self, filter: str, reason: int) -> None:
+    def subscribed(self, filter: str, reason: int, most: int) -> None:
+        """``most``: see names_each()."""
         asked = self.asked
         if asked is None:
             asked = {}
             self.asked = asked
+        if filter not in asked and (len(asked) >= most or len(filter) > NAME_CHARS_MAX):
+            self.asked_more = True
+            return
         asked[filter] = reason
 
-    def published(self, topic: str, p: Publish) -> None:
+    def published(self, topic: str, p: Publish, most: int) -> None:
         """A route was looked up for this message."""
         topics = self.topics
         if topics is None:
             topics = {}
             self.topics = topics
         bits = topics.get(topic, 0)
-        if bits == 0 and len(topics) >= TOPICS_MAX:
+        if bits == 0 and (len(topics) >= most or len(topic) > NAME_CHARS_MAX):
             self.topics_more = True
             return
         topics[topic] = bits | AT_QOS[p.qos]
         self.largest = max(self.largest, len(p.frame))
         if p.expiry >= 0 and (self.message_expiry_s < 0 or p.expiry < self.message_expiry_s):
             self.message_expiry_s = p.expiry
+
+
+def names_each(known: dict[str, Seen]) -> int:
+    """How many names of one client are remembered, as many as there are now."""
+    return max(NAMES_MIN, min(NAMES_MAX, NAMES_ALL // max(1, len(known))))
 
 
 def remember(known: dict[str, Seen], client_id: str) -> Seen:

@@ -14,6 +14,7 @@ from gateway.core.message import Message
 from gateway.core.model import Backlog, Client, Group, Session, Target
 from gateway.core.pump import pump
 from gateway.core.ranks import lane
+from gateway.core.seen import names_each
 from gateway.core.shared import pump_group, regroup
 from gateway.core.state import RETAINED, Copies, Core
 from gateway.core.topics import Subscription, check_filter, split_share
@@ -34,8 +35,9 @@ def on_subscribe(core: Core, c: Client, s: Session, p: Subscribe, now: i64) -> N
     known = len(s.groups)
     reasons = [subscribe(core, c.version, s, f, identifier) for f in p.filters]
     if c.seen is not None:
+        most = names_each(core.seen)
         for f, reason in zip(p.filters, reasons, strict=True):
-            c.seen.subscribed(f.filter, reason)
+            c.seen.subscribed(f.filter, reason, most)
     suback = encode(Suback(p.packet_id, reasons), c.version)
     b = s.backlog
     if b is not None and b.history is not None and not b.history.end:

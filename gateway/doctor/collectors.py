@@ -167,7 +167,7 @@ def _held(case: Case, keeper: Keeper, client: Client | None) -> Iterator[Finding
             loses=(ALWAYS,),
         )  # fmt: skip
     stale = [name for name in keeper.subscriptions if name not in client.asked]
-    if client.asked and stale and keeper.persistent and client.connected:
+    if client.asked and not client.asked_more and stale and keeper.persistent and client.connected:
         yield Finding(
             "subscription_stale", WARNING, f"{keeper.client_id} still holds {_some(stale)}, but does not ask for it",
             "a persistent session keeps a filter until it is unsubscribed: what matches it is queued and delivered",

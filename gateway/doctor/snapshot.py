@@ -28,6 +28,7 @@ class Client:
     rival: str = ""
     silences: int = 0
     asked: Mapping[str, int] = field(default_factory=dict)  # filters, with the answer of the SUBACK
+    asked_more: bool = False  # there are others
     publishes: bool = False
     topics_more: bool = False
     largest: int = 0  # bytes of a message of it

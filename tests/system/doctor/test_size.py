@@ -39,7 +39,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield started
 
 
-@pytest.mark.parametrize(("together", "payload", "groups"), [(1, 64, 1000), (1, 1000, 500), (20, 200, 200)])
+@pytest.mark.parametrize(("together", "payload", "groups"), [(1, 64, 1000), (1, 1000, 900), (20, 200, 500)])
 def test_disk_and_bytes_written_while_the_collector_is_away(
     broker: Broker, together: int, payload: int, groups: int
 ) -> None:

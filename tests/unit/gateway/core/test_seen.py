@@ -1,7 +1,7 @@
 """What a client id is remembered for."""
 
 from gateway.core import seen as module
-from gateway.core.seen import CLIENTS_MAX, TOPICS_MAX, Seen, remember
+from gateway.core.seen import CLIENTS_MAX, NAME_CHARS_MAX, NAMES_ALL, NAMES_MAX, NAMES_MIN, Seen, names_each, remember
 from tests.core_rig import broker, connect, core_of
 
 
@@ -83,9 +83,34 @@ def test_the_caps() -> None:
     assert "3" in known and "4" not in known, "who came last is kept longest"
     b = broker()
     publisher = connect(b, "p", 4)
-    for number in range(TOPICS_MAX + 1):
+    for number in range(NAMES_MAX + 1):
         publisher.put(f"t/{number}", b"", 0)
     seen = core_of(b).seen["p"]
     assert seen.topics is not None
-    assert (len(seen.topics), seen.topics_more) == (TOPICS_MAX, True)
+    assert (len(seen.topics), seen.topics_more) == (NAMES_MAX, True)
     assert module.QUARREL_MS == 60_000
+
+
+def test_names_that_are_remembered_are_bounded_whoever_makes_them_up() -> None:
+    b = broker()
+    client = connect(b, "s", 4, clean=True)
+    for number in range(NAMES_MAX + 1):
+        client.subscribe(f"f/{number}")
+    seen = core_of(b).seen["s"]
+    assert seen.asked is not None
+    assert (len(seen.asked), seen.asked_more) == (NAMES_MAX, True)
+    client.subscribe("f/0", qos=1)
+    assert seen.asked["f/0"] == 1, "what is known is kept up to date"
+    other = connect(b, "long", 4, clean=True)
+    other.subscribe("x" * (NAME_CHARS_MAX + 1))
+    other.put("y" * (NAME_CHARS_MAX + 1), b"", 0)
+    long = core_of(b).seen["long"]
+    assert (long.asked, long.asked_more, long.topics, long.topics_more) == ({}, True, {}, True)
+
+
+def test_many_clients_share_what_is_remembered() -> None:
+    few = {str(number): Seen("") for number in range(10)}
+    many = {str(number): Seen("") for number in range(CLIENTS_MAX)}
+    assert (names_each({}), names_each(few)) == (NAMES_MAX, NAMES_MAX)
+    assert names_each(many) == NAMES_MIN
+    assert names_each({str(n): Seen("") for n in range(1000)}) == NAMES_ALL // 1000

@@ -122,6 +122,8 @@ def test_subscriptions_asked_for_and_held() -> None:
     assert only(stale).code == "subscription_stale"
     silent = scene(collector={"asked": {}}, keeper={"subscriptions": {"line/#": 1, "old/#": 1}})
     assert codes(silent) == [], "who comes back to its session need not ask again"
+    many = scene(collector={"asked_more": True}, keeper={"subscriptions": {"line/#": 1, "old/#": 1}})
+    assert codes(many) == [], "of too many not all are remembered"
 
 
 def test_a_collector_that_does_not_acknowledge() -> None:
