@@ -167,7 +167,9 @@ def _held(case: Case, keeper: Keeper, client: Client | None) -> Iterator[Finding
             loses=(ALWAYS,),
         )  # fmt: skip
     stale = [name for name in keeper.subscriptions if name not in client.asked]
-    if client.asked and not client.asked_more and stale and keeper.persistent and client.connected:
+    # who asks for a few beside many that it holds has come back to its session and wants more
+    asks_anew = len(client.asked) >= len(stale) and not client.asked_more
+    if stale and asks_anew and keeper.persistent and client.connected:
         yield Finding(
             "subscription_stale", WARNING, f"{keeper.client_id} still holds {_some(stale)}, but does not ask for it",
             "a persistent session keeps a filter until it is unsubscribed: what matches it is queued and delivered",

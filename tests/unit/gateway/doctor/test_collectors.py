@@ -122,6 +122,8 @@ def test_subscriptions_asked_for_and_held() -> None:
     assert only(stale).code == "subscription_stale"
     silent = scene(collector={"asked": {}}, keeper={"subscriptions": {"line/#": 1, "old/#": 1}})
     assert codes(silent) == [], "who comes back to its session need not ask again"
+    held = {"line/#": 1, "a/#": 1, "b/#": 1}
+    assert codes(scene(keeper={"subscriptions": held})) == [], "it came back, and asked for one more"
     many = scene(collector={"asked_more": True}, keeper={"subscriptions": {"line/#": 1, "old/#": 1}})
     assert codes(many) == [], "of too many not all are remembered"
 
