@@ -174,7 +174,7 @@ class Rules:
             prefix = row.get(key, "")
             if not isinstance(prefix, str) or any(char in prefix for char in "+#\0"):
                 raise RowError(f"{at}.{key}", prefix, _PREFIX)
-            if not check_filter(prefix + filter, 0):
+            if not check_filter(prefix + filter, 0) or (prefix + filter).startswith("$share"):
                 raise RowError(f"{at}.{key}", prefix, f"a prefix that makes a topic filter with {quoted(filter)}")
             prefixes.append(prefix)
         live_first = checked(f"{at}.live_first", _LIVE, row.get("live_first", False))

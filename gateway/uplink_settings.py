@@ -15,7 +15,9 @@ from gateway.uplink_kinds import VERSIONS, Names, Remote, Remotes, Rules, Text, 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNLIMITED: Final = {"unlimited": 0}
-_TOPIC: Final = Text("a topic without wildcards, or nothing", re.compile(r"[^+#]*"))
+_TOPIC: Final = Text(
+    "a topic without wildcards, none below $share or $delayed, or nothing", re.compile(r"(?!\$(share|delayed)/)[^+#]*")
+)
 
 
 @final
@@ -159,6 +161,8 @@ class Uplinks:
             uplink = parsed(row, f"[{number}]")
             if any(uplink.name == other.name for other in found):
                 raise RowError(f"[{number}].name", uplink.name, "a name that no uplink before it has")
+            for other in found:
+                _check_pair(other, uplink)
             found.append(uplink)
         return found
 
@@ -213,6 +217,17 @@ def _check_together(uplink: UplinkRow, at: str) -> None:
             "3.1.1",
             f'"5", whose No Local keeps what goes out from coming back, or other rules: {pair}',
         )
+
+
+def _check_pair(one: UplinkRow, other: UplinkRow) -> None:
+    """Two uplinks to the same broker: as one client they take the session from each other, and their rules may meet."""
+    if not {(at.host, at.port) for at in one.addresses} & {(at.host, at.port) for at in other.addresses}:
+        return
+    if one.client_id and one.client_id == other.client_id:
+        raise RowError(f".{other.name}.client_id", other.client_id, f"another than that of {one.name}, to that broker")
+    if VERSIONS["3.1.1"] in (one.version, other.version) and (pair := looping([*one.rules, *other.rules])):
+        allowed = f"rules that do not meet those of {one.name}, to the same broker, where one of both speaks 3.1.1"
+        raise RowError(f".{other.name}.rules", pair, allowed)
 
 
 def pairs(uplink: UplinkRow) -> list[str]:

@@ -25,13 +25,13 @@ class Remembered:
         self._read()
         if not self.gateway_id:
             self.gateway_id = secrets.token_hex(_ID_BYTES)
-            self._write()
+            self._write(self.paused)
 
     def pause(self, name: str, paused: bool) -> None:
         """On disk when this returns. Raises OSError."""
         if (name in self.paused) != paused:
+            self._write(self.paused ^ {name})
             self.paused ^= {name}
-            self._write()
 
     def _read(self) -> None:
         try:
@@ -54,10 +54,10 @@ class Remembered:
         self.gateway_id = name
         self.paused = {one for one in paused if isinstance(one, str)}
 
-    def _write(self) -> None:
+    def _write(self, paused: set[str]) -> None:
         fresh = self._path.with_suffix(".new")
         with fresh.open("w", encoding="utf-8") as out:
-            json.dump({"id": self.gateway_id, "paused": sorted(self.paused)}, out)
+            json.dump({"id": self.gateway_id, "paused": sorted(paused)}, out)
             out.flush()
             os.fsync(out.fileno())
         fresh.replace(self._path)

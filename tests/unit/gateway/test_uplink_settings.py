@@ -126,3 +126,29 @@ def test_text_that_is_no_list_shows_no_secret(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(Sources(sets=(text,)), {})
     assert "password" not in text or "geheim" not in str(caught.value)
+
+
+def test_two_uplinks_to_one_broker_are_two_clients() -> None:
+    error = error_of(ROW | {"client_id": "gw"}, ROW | {"name": "other", "client_id": "gw"})
+    assert error == 'uplink.other.client_id = "gw": expected another than that of plant, to that broker'
+    given(ROW | {"client_id": "gw"}, ROW | {"name": "other", "client_id": "gw", "addresses": ["mqtt://b.example"]})
+
+
+def test_rules_of_two_uplinks_to_one_broker_must_not_meet_by_3_1_1() -> None:
+    back = ROW | {"name": "back", "rules": [RULE | {"direction": "in"}]}
+    given(ROW, back)
+    for rows in ((ROW | {"version": "3.1.1"}, back), (ROW, back | {"version": "3.1.1"})):
+        assert "uplink.back.rules = " in (error := error_of(*rows))
+        assert "those of plant, to the same broker, where one of both speaks 3.1.1" in error
+    given(ROW | {"version": "3.1.1"}, back | {"addresses": ["mqtts://b.example"]})
+
+
+@pytest.mark.parametrize("key", ["dead_letter", "heartbeat_topic", "status_topic"])
+@pytest.mark.parametrize("topic", ["$share/g/t", "$delayed/5/t", "a/+", "#"])
+def test_topics_that_are_none(key: str, topic: str) -> None:
+    assert f'uplink.plant.{key} = "{topic}": expected a topic without wildcards' in error_of(ROW | {key: topic})
+
+
+@pytest.mark.parametrize("key", ["local_prefix", "remote_prefix"])
+def test_a_prefix_makes_no_shared_subscription(key: str) -> None:
+    assert f"rules[1].{key}" in error_of(ROW | {"rules": [RULE | {key: "$share/g/"}]})

@@ -30,3 +30,14 @@ def test_a_damaged_file_is_set_aside_and_told(tmp_path: Path, text: bytes) -> No
     assert "set aside" in found.note
     assert (tmp_path / "uplinks.bad").read_bytes() == text
     assert Remembered(tmp_path).gateway_id == found.gateway_id
+
+
+def test_what_could_not_be_remembered_is_tried_again(tmp_path: Path) -> None:
+    found = Remembered(tmp_path)
+    (tmp_path / "uplinks.new").mkdir()
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"uplinks\.new"):
+            found.pause("plant", True)
+    (tmp_path / "uplinks.new").rmdir()
+    found.pause("plant", True)
+    assert Remembered(tmp_path).paused == {"plant"}
