@@ -17,6 +17,7 @@ _BATCH_S: Final = 0.02  # a batch waits so long for more
 _AGAIN_S: Final = 1.0  # before a file that cannot be written is tried again
 _HELD: Final = 10  # batches that may wait before we read no more
 _ID: Final = "forebay-id"
+_DIGITS: Final = 20  # more a gateway never says, and no number is made of them
 _RECEIVED: Final = "forebay-received"
 
 
@@ -199,4 +200,5 @@ def _properties(one: Delivery) -> tuple[dict[str, Any], str]:
         return said, ""
     user = dict(found.user_properties)
     id, received = user.get(_ID, ""), user.get(_RECEIVED, "")
-    return said, f"{id}/{received}" if id.isdecimal() and received.isdecimal() else ""
+    is_ours = all(one.isdecimal() and len(one) <= _DIGITS for one in (id, received))
+    return said, f"{id}/{received}" if is_ours else ""

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, final
 
 _TAIL_BYTES: Final = 8 * 1024 * 1024  # of a file of lines, where what may come again is looked for
 _REMEMBERED: Final = 100_000  # ingest ids
+_HEAD: Final = b'{"topic": "'  # of a line
 _ROWS: Final = 200  # of one SQL statement
 
 
@@ -112,6 +113,8 @@ class Lines:
             end = tail.rfind(b"\n") + 1
             if end == 0 and start:
                 raise FileError(f"{self._path}: expected lines, its end is none")
+            if not _is_torn(tail[end:]):
+                raise FileError(f"{self._path}: expected lines of a collector, its end is {tail[end:][:40]!r}")
             self._size = start + end
             os.ftruncate(self._file, self._size)
             os.fsync(self._file)
@@ -157,6 +160,11 @@ class Lines:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _is_torn(rest: bytes) -> bool:
+    """Whether a crash may have left this behind the last whole line; anything else somebody will want to keep."""
+    return _HEAD.startswith(rest[: len(_HEAD)]) or not rest.strip(b"\0")
 
 
 def _line(row: Row) -> bytes:

@@ -164,11 +164,13 @@ async def test_what_a_row_keeps() -> None:
     assert rig.collector.totals.lag_ms == first.received - 1000
 
 
-async def test_user_properties_that_only_look_like_an_ingest_id() -> None:
+@pytest.mark.parametrize(("id", "received"), [("x", "1000"), ("1", "x"), ("1", "9" * 5000), ("9" * 21, "1")])
+async def test_user_properties_that_only_look_like_an_ingest_id(id: str, received: str) -> None:
     said = Properties()
-    said.user_properties = [("forebay-id", "x"), ("forebay-received", "1000")]
+    said.user_properties = [("forebay-id", id), ("forebay-received", received)]
     rig = Rig()
-    rig.come(1, encode_properties(said, packets.PUBLISH)[1:])
+    encoded = encode_properties(said, packets.PUBLISH)
+    rig.come(1, encoded[2 if encoded[0] & 0x80 else 1 :])
     await rig.until(1)
     await rig.stop()
     assert rig.file.batches[0][0].ingest == "" and rig.collector.totals.lag_ms == -1

@@ -123,3 +123,21 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
 def test_what_cannot_be_cut_is_no_file_of_lines() -> None:
     with pytest.raises(FileError, match="/dev/full: cannot be written"):
         Lines(Path("/dev/full")).open()
+
+
+@pytest.mark.parametrize("text", [b'{"mine": 1}', b"notes", b'{"topic": "a", "payload": "1"}\n{"mine"'])
+def test_what_no_collector_wrote_is_kept(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(text)
+    with pytest.raises(FileError, match="expected lines of a collector"):
+        Lines(path).open()
+    assert path.read_bytes() == text
+
+
+def test_blocks_that_a_power_cut_left_empty_go(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(b'{"topic": "a", "payload": "1"}\n' + bytes(4096))
+    file = Lines(path)
+    file.open()
+    file.close()
+    assert path.read_bytes() == b'{"topic": "a", "payload": "1"}\n'
