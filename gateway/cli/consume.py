@@ -83,15 +83,16 @@ def _load(program: str) -> "Consumer":
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), name)
+        imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise UsageError(f'"{program}": {error}') from None
-    except AttributeError:
-        raise UsageError(f'"{program}": the module has no {name}') from None
     except DeclarationError:
         raise
     except Exception as error:
         raise UsageError(f'"{program}": the module cannot be imported: {type(error).__name__}: {error}') from None
+    found = getattr(imported, name, None)
+    if found is None:
+        raise UsageError(f'"{program}": the module has no {name}')
     if not isinstance(found, Consumer):
         raise UsageError(f'"{program}": expected a Consumer, found {type(found).__name__}')
     return found

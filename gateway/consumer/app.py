@@ -111,6 +111,8 @@ class Consumer:
             raise DeclarationError("client_id: expected a name, since the session is found again by it")
         if not 1 <= receive_maximum <= 65_535:
             raise DeclarationError(f"receive_maximum={receive_maximum}: expected 1 to 65535")
+        if not 0 <= keepalive <= 65_535:
+            raise DeclarationError(f"keepalive={keepalive}: expected 0 to 65535 seconds")
         if version not in _VERSIONS:
             raise DeclarationError(f'version={version!r}: expected "5.0" or "3.1.1"')
         expiry_s = session_expiry.total_seconds() if isinstance(session_expiry, timedelta) else session_expiry

@@ -21,6 +21,7 @@ from gateway.mqtt import reasons
 DELAYED_MAX_S: Final = 4_294_967
 """The longest delay that ``$delayed`` takes."""
 
+_DELAYED_TOPIC_MAX: Final = 65_535 - len(f"$delayed/{DELAYED_MAX_S}/")
 _TRANSIENT: Final = frozenset(
     {reasons.UNSPECIFIED_ERROR, reasons.IMPLEMENTATION_SPECIFIC_ERROR, reasons.QUOTA_EXCEEDED}
 )
@@ -72,7 +73,7 @@ class Copies:
         if delay_s <= 0:
             return await self._send(message)
         seconds = math.ceil(delay_s)
-        if self.through_broker and seconds <= DELAYED_MAX_S:
+        if self.through_broker and seconds <= DELAYED_MAX_S and len(message.topic.encode()) <= _DELAYED_TOPIC_MAX:
             delayed = message._replace(topic=f"$delayed/{seconds}/{message.topic}")
             code = await self._publish(delayed)
             if code < 0x80:
@@ -155,6 +156,9 @@ class Copies:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _keep(self, message: Outgoing, delay_s: float) -> bool:
+        properties = message.properties  # made for this copy
+        if properties is not None and properties.message_expiry_interval > delay_s:
+            properties.message_expiry_interval -= int(delay_s)  # it runs while the copy waits
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._adding.append((message, math.ceil(delay_s * 1000), kept))
         if self._committing is None:
@@ -182,9 +186,10 @@ class Copies:
                         self._adding = adding + self._adding
                         await asyncio.sleep(_PAUSE_MIN_S)
                         continue
-                    for _, _, kept in adding:
-                        if not kept.done():
-                            kept.set_exception(error)
+                    _fail(adding, error)
+                    continue
+                except Exception as error:  # who waits must hear of it, whatever it is
+                    _fail(adding, JournalError(f"{self._path}: {error}"))
                     continue
                 self.journaled += len(rows)
                 self._changed.set()
@@ -204,6 +209,9 @@ class Copies:
                 if not error.is_busy:
                     _log.error("the journal cannot be read: %s", error)
                     wait_s = _PAUSE_MAX_S
+            except Exception:  # what waits must not wait for ever
+                _log.exception("%s: copies cannot be published", self._path)
+                wait_s = _PAUSE_MAX_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._changed.wait()
@@ -263,3 +271,9 @@ class Copies:
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
+
+
+def _fail(adding: list[tuple[Outgoing, int, "asyncio.Future[None]"]], error: JournalError) -> None:
+    for _, _, kept in adding:
+        if not kept.done():
+            kept.set_exception(error)

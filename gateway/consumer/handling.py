@@ -5,7 +5,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, final
 
 from gateway.consumer.declaration import Registration
@@ -14,6 +13,7 @@ from gateway.consumer.message import Delivery, Joint, Message
 from gateway.consumer.outcome import ACK, DROP, LET_GO, RETRY, OnDecodeError, OnError, Outcome
 from gateway.consumer.settling import TASKS_MAX, Settler
 from gateway.consumer.stats import HandlerStats
+from gateway.consumer.threads import Threads
 
 QOS0_MAX: Final = 10_000
 """Deliveries of QoS 0 that wait for one handler; the broker sends them however slow it is."""
@@ -49,7 +49,7 @@ class Handling:
         self._decode = decoder(registration.decode)
         self._handler = registration.handler
         self._batch = registration.batch or 0
-        self._threads = None if registration.is_async else ThreadPoolExecutor(registration.max_workers, self.name)
+        self._threads = None if registration.is_async else Threads(registration.max_workers, self.name)
         self._queue: deque[Item] = deque()
         self._came: deque[float] = deque()  # when, for batches
         self._idle: list[asyncio.Future[None]] = []
@@ -65,6 +65,14 @@ class Handling:
         loop = asyncio.get_running_loop()
         work = self._work_batches if self._batch else self._work
         self._workers = [loop.create_task(work()) for _ in range(self._registration.max_workers)]
+        for worker in self._workers:
+            worker.add_done_callback(self._ended)
+
+    def _ended(self, worker: "asyncio.Task[None]") -> None:
+        """Nobody would take what comes where a worker has died of what it does not expect."""
+        error = None if worker.cancelled() else worker.exception()
+        if error is not None:
+            self._policy("stop", error, "what the handler did cannot be settled")
 
     def put(self, item: Item, qos: int) -> None:
         """One more delivery; when stopping it stays where it is."""
@@ -218,7 +226,7 @@ class Handling:
         try:
             if self._threads is None:
                 return await self._handler(argument)
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._handler, argument)
+            return await self._threads.call(self._handler, argument)
         except Outcome as outcome:
             return outcome
         except asyncio.CancelledError:
@@ -264,8 +272,10 @@ class Handling:
     # The end
 
     def stop_taking(self) -> None:
-        """Workers end with what they have in hand; what waits stays unacknowledged."""
+        """Workers end with what they have in hand; what waits stays unacknowledged and holds back no answer."""
         self._stopping = True
+        for item in self._queue:
+            item.leave()
         self._queue.clear()
         self._came.clear()
         while self._idle:
@@ -280,7 +290,7 @@ class Handling:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
         if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
         return not late
 
 

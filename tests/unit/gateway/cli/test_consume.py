@@ -42,6 +42,7 @@ def test_check_tells_what_would_be_subscribed_to(forebay: Forebay) -> None:
     [
         ("con_a", "", "con_a", '"con_a": expected MODULE:APP'),
         ("con_b", "", "con_b:app", '"con_b:app": the module has no app'),
+        ("con_h", "''.no", "con_h:app", '"con_h:app": the module cannot be imported: AttributeError: '),
         ("con_c", "app = 5", "con_c:app", '"con_c:app": expected a Consumer, found int'),
         ("con_d", "import con_none", "con_d:app", "\"con_d:app\": No module named 'con_none'"),
         ("con_e", "1 / 0", "con_e:app", '"con_e:app": the module cannot be imported: ZeroDivisionError'),

@@ -156,3 +156,9 @@ async def test_a_broker_that_is_not_there_yet(tmp_path: Path, caplog: pytest.Log
 
 def test_outgoing_is_what_it_says() -> None:
     assert Outgoing("t", b"", 1) == ("t", b"", 1, None)
+
+
+@pytest.mark.parametrize("seconds", [-1, 65_536])
+def test_a_keep_alive_that_no_packet_holds_is_refused(seconds: int) -> None:
+    with pytest.raises(DeclarationError, match=f"keepalive={seconds}: expected 0 to 65535 seconds"):
+        Consumer("mqtt://nowhere", client_id="c", keepalive=seconds)

@@ -11,6 +11,7 @@ import pytest
 from gateway.consumer.copies import DELAYED_MAX_S, Copies
 from gateway.consumer.journal import Journal
 from gateway.consumer.message import Outgoing
+from gateway.mqtt.packets import Properties
 from tests.unit.gateway.consumer.rig import Peer, said
 from tests.waiting import until
 
@@ -221,3 +222,35 @@ async def test_a_damaged_journal_is_told(
     assert "set aside" in said(caplog.records)[0]
     assert await copies.make(COPY, 1)
     await copies.close()
+
+
+async def test_the_life_of_a_message_runs_while_its_copy_is_in_the_journal(
+    copies: Copies, peer: Peer, clock: Clock
+) -> None:
+    properties = Properties()
+    properties.message_expiry_interval = 100
+    assert await copies.make(COPY._replace(properties=properties), 40.5)
+    clock.ms += 41_000
+    await until(lambda: peer.published)
+    found = peer.published[0].properties
+    assert found is not None
+    assert found.message_expiry_interval == 60
+
+
+async def test_a_topic_that_is_too_long_for_the_broker_to_delay_waits_in_the_journal(
+    copies: Copies, peer: Peer, clock: Clock
+) -> None:
+    copies.through_broker = True
+    assert await copies.make(COPY._replace(topic="t" * 65_535), 1)
+    assert (peer.published, copies.journaled) == ([], 1)
+    clock.ms += 1000
+    await until(lambda: topics(peer) == ["t" * 65_535])
+
+
+async def test_a_delay_that_no_clock_reaches_is_no_safe_copy_and_holds_up_nobody(
+    copies: Copies, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert not await copies.make(COPY, 2.0**70)
+    assert "a copy to t cannot be kept" in caplog.text
+    assert await copies.make(COPY, 5)
+    assert copies.journaled == 1

@@ -139,7 +139,7 @@ async def test_on_error_stop_leaves_the_message_and_takes_no_other(tmp_path: Pat
     assert str(bench.failures[0]) == "handler: the handler failed: a"
     assert isinstance(bench.failures[0].__cause__, ZeroDivisionError)
     assert await bench.handling.finish(5)
-    assert (given.answer, later.answer) == ("left", "")
+    assert (given.answer, later.answer) == ("left", "left")
     assert bench.put(b"c").answer == ""
     assert bench.handling.waiting == 0
 
@@ -349,7 +349,7 @@ async def test_handlers_finish_and_what_waits_stays(tmp_path: Path) -> None:
     finishing = asyncio.ensure_future(bench.handling.finish(30))
     going.set()
     assert await finishing
-    assert (first.answer, second.answer) == ("ack", "")
+    assert (first.answer, second.answer) == ("ack", "left")
 
 
 @pytest.mark.parametrize("batch", [None, 2])
@@ -363,4 +363,35 @@ async def test_a_handler_that_does_not_finish_lets_go(tmp_path: Path, batch: int
     await until(lambda: bench.handling.running)
     bench.handling.stop_taking()
     assert not await bench.handling.finish(0.01)
-    assert bench.log == (["leave a"] if batch is None else ["leave a", "leave b"])
+    assert sorted(bench.log) == ["leave a", "leave b"]
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        raise LookupError("nothing to show")
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+async def test_a_worker_that_dies_ends_the_consumer(tmp_path: Path, batch: int | None) -> None:
+    """Else nobody would take what comes, and nobody would know."""
+
+    async def handler(message: Any) -> object:
+        return Unshown()
+
+    bench = Bench(tmp_path, handler, batch=batch)
+    given = bench.put()
+    await until(lambda: bench.failures)
+    assert "nothing to show" in str(bench.failures[0])
+    assert given.answer != "ack"
+    await bench.end()
+
+
+async def test_what_waits_at_the_end_holds_back_no_answer(tmp_path: Path) -> None:
+    async def handler(message: Message[bytes]) -> None:
+        bench.handling.stop_taking()
+
+    bench = Bench(tmp_path, handler)
+    first, second = bench.put(b"a"), bench.put(b"b")
+    await until(lambda: first.answer)
+    await bench.end()
+    assert (first.answer, second.answer) == ("ack", "left")
