@@ -27,7 +27,8 @@ def publish(core: Core, now: i64) -> None:
         s = one.session
         uplink = s.uplink
         m = one.delivery.message
-        if uplink is not None and uplink.dead_topic:
+        # a copy that its own rules lead to the remote, and that is refused as well, would be copied without end
+        if uplink is not None and uplink.dead_topic and pair(b"uplink", uplink.name.encode()) not in m.props:
             name = f"{uplink.dead_topic}/{m.topic.decode()}"
             if len(name.encode()) <= 65_535:
                 grave(core, uplink)

@@ -1,5 +1,7 @@
 """What a remote refuses for good is kept before it leaves the queue."""
 
+import pytest
+
 from gateway.core.origin import pair
 from gateway.core.uplink import OUT, Rule, Uplink
 from gateway.mqtt.packets import Publish
@@ -151,3 +153,28 @@ def test_the_name_of_a_copy_may_become_too_long() -> None:
 def test_pairs_are_user_properties() -> None:
     assert pair(b"k", b"v") == b"\x26\x00\x01k\x00\x01v"
     assert broker().router.core.uplinks.dead == []
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_copy_that_is_refused_as_well_is_counted_and_copied_no_more(others: bool) -> None:
+    """The rules lead the dead letters to the remote too; with two uplinks each sends the other's."""
+    ups = [uplink(Rule(OUT, "#"), name=name) for name in (("up", "second") if others else ("up",))]
+    for up in ups:
+        up.dead_topic = f"dead/{up.name}"
+    b = gateway(*ups)
+    peers = [dial(b, up.name) for up in ups]
+    for peer in peers:
+        peer.accept()
+    connect(b, "p").put("t", b"bad", 1)
+    topics = []
+    for _ in range(20):
+        for peer in peers:
+            for p in peer.publishes():
+                topics.append(p.topic.decode())
+                peer.puback(p.packet_id, 0x99)
+    if others:
+        assert max(topics, key=len) in ("dead/up/dead/second/t", "dead/second/dead/up/t")
+    else:
+        assert topics == ["t", "dead/up/t"]
+    assert session_of(b, SESSION).owed() == 0
+    assert b.router.core.ledger.drops(session_of(b, SESSION).sid) == {"refused": len(topics) // len(ups)}
