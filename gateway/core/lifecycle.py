@@ -77,6 +77,10 @@ def on_connect(core: Core, c: Client, p: Connect) -> None:
     if len(p.client_id) > core.limits.max_clientid_chars or p.client_id.startswith(SESSION_PREFIX):
         refuse(core, c, CLIENT_IDENTIFIER_NOT_VALID)
         return
+    if core.uplinks.calls and p.version != V5 and core.uplinks.dials_as(p.client_id):
+        core.log.append(f"{p.client_id}: an uplink that leads to this gateway itself is refused")
+        refuse(core, c, CLIENT_IDENTIFIER_NOT_VALID)
+        return
     if not p.client_id and not p.clean_start and p.version != V5:
         refuse(core, c, CLIENT_IDENTIFIER_NOT_VALID)  # [MQTT-3.1.3-8]
         return

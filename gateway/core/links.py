@@ -41,6 +41,16 @@ class Uplinks:
         event.data = data
         self.events.append(event)
 
+    def dials_as(self, client_id: str) -> bool:
+        """Whether one waits for the CONNACK to a CONNECT with this client id: then who gets such a one is itself.
+
+        With 5.0 what goes out bears the name of this gateway; with 3.1.1 it would go round for ever.
+        """
+        for c in self.calls.values():
+            if c.session is None and c.remote is not None and c.remote.login.client_id == client_id:
+                return True
+        return False
+
     def count(self, s: Session, reason: int) -> None:
         """The remote has refused a message."""
         counts = self.refused.setdefault(s.client_id, {})

@@ -58,6 +58,7 @@ class Remote:
         return there
 
     def local(self, topic: str) -> str:
-        """What a topic of there is called here; "" when no rule covers it."""
+        """What a topic of there is called here; "" when no rule covers it, or it would be too long."""
         rule = rule_for(self.rules, topic, False)
-        return "" if rule is None else renamed(topic, rule.remote, rule.local)
+        here = "" if rule is None else renamed(topic, rule.remote, rule.local)
+        return here if len(here.encode()) <= 65_535 else ""

@@ -41,16 +41,20 @@ def known(core: Core, topic: bytes) -> Route:
     if found is not None and found.generation == core.trie.generation:
         return found
     name = check_topic_name(topic)
-    if not check_name_levels(name, core.limits.max_topic_levels):
+    before = 2 if name.startswith(DELAYED) else 0  # levels that are none of the topic that counts
+    if not check_name_levels(name, core.limits.max_topic_levels + before):
         raise PacketError(TOPIC_NAME_INVALID, "too many topic levels")
     return build(core, topic, name)
 
 
 def brought(core: Core, remote: Remote, topic: bytes) -> Route:
-    """Where a topic of an uplink's remote leads here; a closed route where no rule brings it."""
+    """Where a topic of an uplink's remote leads here; a closed route where no rule brings it.
+
+    So it is for one that has too many levels for here: a connection that ends because of it gets it again.
+    """
     name = check_topic_name(topic)
     local = remote.local(name)
-    if not local or name == remote.login.beat_topic:
+    if not check_name_levels(local, core.limits.max_topic_levels) or not local or name == remote.login.beat_topic:
         route = Route(topic, name, core.trie.generation)
         route.closed = True
         route.special = True

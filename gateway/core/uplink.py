@@ -149,11 +149,14 @@ def looping(rules: list[Rule]) -> str:
 
 
 def rule_for(rules: list[Rule], topic: str, outwards: bool) -> Rule | None:
-    """The first rule that a topic (of here when ``outwards``, else of there) falls under."""
+    """The first rule that a topic (of here when ``outwards``, else of there) falls under.
+
+    A filter such as a/# matches the topic a as well: it is no topic behind the prefix a/.
+    """
     for rule in rules:
         if outwards:
-            if rule.direction != IN and matches(rule.here, topic):
+            if rule.direction != IN and topic.startswith(rule.local) and matches(rule.here, topic):
                 return rule
-        elif rule.direction != OUT and matches(rule.there, topic):
+        elif rule.direction != OUT and topic.startswith(rule.remote) and matches(rule.there, topic):
             return rule
     return None

@@ -16,8 +16,8 @@ from gateway.mqtt.packets import (
     Subscribe,
     Unsubscribe,
 )
-from tests.core_rig import fill, session_of
-from tests.uplink_rig import Peer, configure, dial, events, gateway, kinds, login, uplink
+from tests.core_rig import connect, fill, session_of
+from tests.uplink_rig import Joined, Peer, configure, dial, events, gateway, kinds, login, settle, uplink
 
 SESSION = "$uplink/up"
 ALL = Rule(OUT, "#", "", "site/")
@@ -318,3 +318,28 @@ def test_acknowledgements_of_a_gateway_that_brings() -> None:
     peer.publish("t", b"x", 1, 7)
     ack = peer.expect(Ack)
     assert (ack.packet_id, ack.reason) == (7, 0)
+
+
+@pytest.mark.parametrize("version", [5, 4])
+def test_what_has_too_many_levels_for_here_does_not_end_the_connection(version: int) -> None:
+    """The remote would send it again on every one."""
+    b = gateway(uplink(Rule(IN, "r/#")), max_topic_levels=4)
+    peer = dial(b, version=version)
+    peer.accept()
+    peer.grant()
+    peer.publish("r/a/b/c/d", b"deep", 1, packet_id=7)
+    assert peer.expect(Ack).packet_id == 7
+    peer.publish("r/a/b/c/d", b"deep")
+    peer.nothing()
+    assert b.router.core.ledger.drops(0) == {"acl": 2}
+
+
+def test_by_3_1_1_a_gateway_is_no_remote_of_its_own() -> None:
+    b = gateway(uplink(Rule(OUT, "a/#")))
+    joined = Joined(b, b, login(version=4))
+    settle(joined)
+    assert joined.near.closed
+    refused = [event.code for event in events(b) if event.kind == REFUSED]
+    assert refused == [2]
+    assert "leads to this gateway itself" in "".join(b.router.take_log())
+    connect(b, "gateway-up", version=4)  # as which nobody dials any more

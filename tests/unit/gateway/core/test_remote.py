@@ -25,6 +25,9 @@ def test_no_topic_becomes_longer_than_it_may_be() -> None:
     r = made(Rule(OUT, "#", "", "p" * 10))
     assert r.name(b"t" * 65_525) == b"p" * 10 + b"t" * 65_525
     assert r.name(b"t" * 65_526) == b""
+    r = made(Rule(IN, "#", "p" * 10, ""))
+    assert r.local("t" * 65_525) == "p" * 10 + "t" * 65_525
+    assert r.local("t" * 65_526) == ""
 
 
 def test_what_is_remembered_has_a_bound() -> None:

@@ -77,6 +77,9 @@ def test_too_many_levels() -> None:
     resolve(core, Client(None, "", 100, 0), b"a/b/c")
     with pytest.raises(PacketError):
         resolve(core, Client(None, "", 100, 0), b"a/b/c/d")
+    resolve(core, Client(None, "", 100, 0), b"$delayed/5/a/b/c")
+    with pytest.raises(PacketError):
+        resolve(core, Client(None, "", 100, 0), b"$delayed/5/a/b/c/d")
 
 
 def test_a_group_that_becomes_durable_is_seen_by_known_routes() -> None:

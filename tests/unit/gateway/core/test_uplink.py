@@ -44,3 +44,13 @@ def test_rules_that_bring_back_what_they_sent_are_named() -> None:
     assert looping([Rule(OUT, "a/#", "", "up/"), Rule(IN, "a/#", "down/", "")]) == ""
     assert looping([Rule(OUT, "a/#", "", "up/"), Rule(IN, "+/a/b", "down/")]) == "out a/# and in +/a/b"  # there
     assert looping([Rule(OUT, "a"), Rule(IN, "b")]) == ""
+
+
+def test_a_topic_that_only_ends_where_a_prefix_does_is_not_behind_it() -> None:
+    """a/# matches a."""
+    rule = Rule(BOTH, "#", "a/", "b/")
+    assert rule_for([rule], "a", True) is None
+    assert rule_for([rule], "b", False) is None
+    assert rule_for([rule, Rule(OUT, "a")], "a", True) == Rule(OUT, "a")
+    assert rule_for([rule], "a/", True) is rule
+    assert rule_for([Rule(OUT, "a/#")], "a", True) is not None
