@@ -18,7 +18,7 @@ from tests.wire import Wire
 
 ROUNDS = int(os.environ.get("FOREBAY_KILL_ROUNDS", "3"))
 SEED = int(os.environ.get("FOREBAY_SEED", str(time.time_ns() % 100_000)))
-WINDOW = 50
+WINDOW = 10
 AWAY = [(mqtt.SESSION_EXPIRY, 3600)]
 
 
