@@ -111,9 +111,8 @@ def on_first(core: Core, c: Client, remote: Remote, p: Packet, now: i64) -> None
     event.present = p.session_present
     core.uplinks.events.append(event)
     ask(core, c, s, remote)
-    if remote.login.status_topic:
-        topic = remote.login.status_topic.encode()
-        core.send(c, encode_publish(c.version, topic, b"1", 0, True, False, 0, b""))
+    if s.client_id not in core.uplinks.careful:
+        tell(core, c, remote)
     go_on(core, c, s, now)
 
 
@@ -229,7 +228,17 @@ def closed(core: Core, c: Client, remote: Remote) -> None:
         core.uplinks.events.append(Event(name, LOST, remote.code, text))
 
 
+def tell(core: Core, c: Client, remote: Remote) -> None:
+    """The status topic there says that it is connected."""
+    if remote.login.status_topic:
+        topic = remote.login.status_topic.encode()
+        core.send(c, encode_publish(c.version, topic, b"1", 0, True, False, 0, b""))
+
+
 def beat(core: Core, c: Client, remote: Remote, data: bytes) -> None:
+    s = c.session
+    if s is not None and s.client_id in core.uplinks.careful:
+        return
     topic = remote.login.beat_topic.encode()
     core.send(c, encode_publish(c.version, topic, data, 0, False, False, 0, b""))
 
@@ -259,4 +268,7 @@ def careful_no_more(core: Core, s: Session) -> bool:
     if most is None or s.settled < most:
         return False
     del core.uplinks.careful[s.client_id]
+    c = s.client
+    if c is not None and c.remote is not None:
+        tell(core, c, c.remote)
     return True

@@ -54,14 +54,14 @@ def refused(core: Core, s: Session, d: Delivery, reason: int, now: i64) -> None:
 
 
 def thrown_out(core: Core, s: Session, code: int) -> None:
-    """The remote ends the connection because of what it got: of several messages the next connection sends one at a
-    time, and the one that this happens to alone is refused for good.
+    """The remote ends the connection because of what it got: the next one sends one message at a time and nothing of
+    our own, neither status nor heartbeat, and the message that this happens to there is refused for good.
     """
     if code not in BAD_MESSAGE:
         return
     flying = [d for d in s.inflight.values() if d.counted and d.state == SENT]
-    core.uplinks.careful.pop(s.client_id, 0)
-    if len(flying) > 1:
+    alone = core.uplinks.careful.pop(s.client_id, None) is not None and len(flying) == 1
+    if flying and not alone:
         core.uplinks.careful[s.client_id] = s.settled + len(flying)
     elif flying:
         core.uplinks.count(s, code)

@@ -7,7 +7,7 @@ from gateway.core.uplink import OUT, Rule
 from gateway.mqtt.packets import PUBCOMP, PUBREC, PUBREL, Ack, Disconnect, Publish
 from gateway.mqtt.reasons import allowed
 from tests.core_rig import fill, session_of
-from tests.uplink_rig import Peer, dial, gateway, uplink
+from tests.uplink_rig import Peer, dial, gateway, login, uplink
 
 SESSION = "$uplink/up"
 FAILURES = [code for code in range(0x80, 0x100) if allowed(4, code)]
@@ -167,3 +167,42 @@ def test_refused_while_it_is_held_back_from_the_disk() -> None:
     fill(b, "t", 1)  # returns when it is acknowledged: time passes for that
     peer.puback(peer.expect(Publish).packet_id, 0x97)
     assert [p.payload for p in pause(b, peer, PAUSE_MS)] == [b"0"]
+
+
+def test_no_message_is_refused_for_a_status_or_heartbeat_that_ends_the_connection() -> None:
+    """A remote may end it for who publishes below $SYS, or for a status topic that is too long for it."""
+    b = gateway(uplink(Rule(OUT, "t")))
+    s = session_of(b, SESSION)
+    fill(b, "t", 5)
+    made = login()
+    made.status_topic, made.beat_topic = "$SYS/status", "beat"
+    got: list[bytes] = []
+    while s.owed():
+        peer = Peer(b.dial(made))
+        peer.accept(True, receive_maximum=1)
+        b.router.uplinks.beat("up", b"1", b.now)
+        peer.grant()
+        for p in peer.publishes():
+            if p.topic != b"t":
+                peer.send(Disconnect(0x90))
+                break
+            got.append(p.payload)
+            peer.puback(p.packet_id)
+    assert got == [b"%d" % n for n in range(5)]
+    assert b.router.core.ledger.drops(s.sid) == {}
+
+
+def test_the_status_is_told_when_none_was_bad() -> None:
+    b = gateway(uplink(Rule(OUT, "t")))
+    fill(b, "t", 1)
+    made = login()
+    made.status_topic = "status"
+    peer = Peer(b.dial(made))
+    peer.accept()
+    assert [p.topic for p in peer.publishes()] == [b"status", b"t"]
+    peer.send(Disconnect(0x90))
+    peer = Peer(b.dial(made))
+    peer.accept(True)
+    assert peer.take().topic == b"t"
+    b.advance(2000)
+    assert [(p.topic, p.payload) for p in peer.publishes()] == [(b"status", b"1")]
