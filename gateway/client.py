@@ -127,11 +127,10 @@ class Client:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
                 waiting: set[asyncio.Future[Any]] = {connecting, answer}
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if connecting.cancelled():
-                    raise LostError(f"{self.where}: closed while connecting")
-                if connecting.done():
+                if connecting.done() and not connecting.cancelled():
                     connecting.result()
-                self._judge(await answer)
+                if not connecting.cancelled():
+                    self._judge(await answer)
                 await connecting
             await self._subscriptions.restore(self.peer)
             if self.lost.is_set():
@@ -141,6 +140,8 @@ class Client:
             self.lost.set()
             if isinstance(error, TimeoutError):
                 raise LostError(f"{self.where}: no answer to CONNECT") from None
+            if isinstance(error, asyncio.CancelledError) and not _is_cancelled():
+                raise LostError(f"{self.where}: closed while connecting") from None
             if isinstance(error, OSError):
                 raise LostError(f"{self.where}: cannot connect: {error.strerror or error}") from None
             raise
@@ -220,7 +221,8 @@ class Client:
         try:
             await self.open()
         except LostError as error:
-            self._tell(str(error))
+            if not self._closing.is_set():
+                self._tell(str(error))
             raise
         began = loop.time()
         await self.lost.wait()
@@ -351,3 +353,9 @@ class Client:
         while self._incoming.unreleased:
             await self.passed()
             await asyncio.sleep(0.005)
+
+
+def _is_cancelled() -> bool:
+    """Whether it is this task that is cancelled, and not one that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -34,6 +34,11 @@ def gateway_root() -> Path:
     return Path(next(iter(spec.submodule_search_locations))).resolve().parent
 
 
+def beside_env() -> dict[str, str]:
+    """The environment of a process that runs a module of these tests with the gateway of this process."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(gateway_root()), str(REPO)])}
+
+
 def process_cpu_s(pid: int) -> float:
     """CPU seconds, user and system, that a process and its threads have used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -14,6 +14,7 @@ from typing import Final
 from gateway import process
 from gateway.core.limits import Limits
 from tests.bench.core_rig import Rig
+from tests.harness import beside_env
 
 GROUPS: Final = (1, 10, 100)
 PAYLOAD: Final = bytes(200)
@@ -50,7 +51,9 @@ def measure(count: int) -> dict[str, dict[str, float]]:
     found = {}
     for group in GROUPS:
         line = [sys.executable, "-m", "tests.bench.commits", str(count), str(group)]
-        found[str(group)] = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+        found[str(group)] = json.loads(
+            subprocess.run(line, env=beside_env(), check=True, capture_output=True, text=True).stdout
+        )
     return found
 
 

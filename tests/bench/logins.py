@@ -18,7 +18,7 @@ from typing import Final
 from gateway import process
 from gateway.auth import Passwords
 from tests import wire_format as mqtt
-from tests.harness import Broker
+from tests.harness import Broker, beside_env
 from tests.wire import Wire
 
 RATE: Final = 200  # live messages per second
@@ -90,7 +90,7 @@ def measure(rate: int, seconds: float) -> dict[str, object]:
             live(broker.port, 1)
             before = live(broker.port, seconds)
             line = [sys.executable, "-m", "tests.bench.logins", "flood", str(broker.port), str(rate), str(seconds)]
-            attack = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+            attack = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=beside_env())
             cpu, at = broker.cpu_s(), time.monotonic()
             during = live(broker.port, seconds)
             share = (broker.cpu_s() - cpu) / (time.monotonic() - at)

@@ -19,7 +19,7 @@ from typing import Final
 
 from tests.bench.measuring import Bench
 from tests.bench.workloads import FOREBAY, ROWS, Row
-from tests.harness import Server, free_port, process_cpu_s
+from tests.harness import Server, beside_env, free_port, process_cpu_s
 from tests.page import Page
 
 PAGES: Final = 20
@@ -70,7 +70,7 @@ def measure(bench: Bench, row: Row, rounds: int, run_ms: int) -> dict[str, objec
             for looked_at in (False, True) if turn % 2 else (True, False):
                 watch = subprocess.Popen(
                     [sys.executable, "-m", "tests.bench.pages", "look", str(port), str(PAGES if looked_at else 0)],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=beside_env(),
                 )  # fmt: skip
                 time.sleep(SETTLE_S)
                 cpu, began = process_cpu_s(page), time.monotonic()

@@ -18,7 +18,7 @@ from tests.bench import applications, scale, sweep, uplinks
 from tests.bench.measuring import Bench, Figures, interpreted_modules
 from tests.bench.report import show
 from tests.bench.workloads import AUTOSAVE, FOREBAY, INTERPRETED, MOSQUITTO, PAYLOAD_BYTES, Row, selected
-from tests.harness import gateway_root, mosquitto_version
+from tests.harness import beside_env, mosquitto_version
 
 SCALES = ("connections", "queued", "apps", "drain", "uplinks", "commits", "gil", "payloads", "sweep", "consume")
 
@@ -118,8 +118,7 @@ def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool
 
 def beside(bench: Bench, module: str, *arguments: str) -> Figures:
     """The figures of a module that needs a process of its own."""
-    path = os.pathsep.join([str(gateway_root()), str(Path(__file__).resolve().parents[2])])
-    env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(bench.directory)}
+    env = {**beside_env(), "TMPDIR": str(bench.directory)}
     line = [sys.executable, "-m", f"tests.bench.{module}", *arguments]
     found: Figures = json.loads(subprocess.run(line, env=env, check=True, capture_output=True, text=True).stdout)
     return found

@@ -8,7 +8,6 @@ go on.
 """
 
 import asyncio
-import os
 import subprocess
 import sys
 import time
@@ -21,7 +20,7 @@ from gateway.cli.control import NoBrokerError, ask
 from tests.drill.node import Node, utc_ms
 from tests.drill.record import RECORD, first, read
 from tests.drill.verdict import Told
-from tests.harness import REPO, Broker, gateway_root
+from tests.harness import Broker, beside_env
 
 HOUR_MS: Final = 3_600_000
 WAIT_S: Final = 120.0
@@ -59,9 +58,8 @@ class Collecting:
         self.file = folder / f"{name}.records"
         self.file.touch()
         line = [sys.executable, "-m", "tests.drill.collector", str(port), name, str(self.file)]
-        path = os.pathsep.join([str(gateway_root()), str(REPO)])
         self._process = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=beside_env()
         )
 
     def ready(self) -> None:
