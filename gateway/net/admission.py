@@ -19,7 +19,7 @@ from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import user_of
 
 THREADS: Final = max(1, min(2, len(os.sched_getaffinity(0)) - 1))  # hashing is slow: one core is the event loop's
-NICENESS: Final = 5  # of these threads: the event loop goes first
+NICENESS: Final = 5  # of these threads beyond the event loop's, which goes first
 ANSWERS_PER_TURN: Final = 64  # of those that waited for a hash and need none any more
 WAITING_MAX: Final = 4096
 KNOWN_MAX: Final = 10_000  # logins that need no hash again: after a power cut all clients come at once
@@ -164,4 +164,5 @@ def _nobody(host: str, client_id: str, username: str) -> bool:
 
 def _give_way() -> None:
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)  # on Linux: of this thread alone
+        thread = threading.get_native_id()  # on Linux it has a priority of its own
+        os.setpriority(os.PRIO_PROCESS, thread, min(os.getpriority(os.PRIO_PROCESS, thread) + NICENESS, 19))
