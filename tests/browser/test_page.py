@@ -61,7 +61,7 @@ def test_a_login_leads_to_the_page_that_was_asked_for_and_ends(stranger: Any, st
 
 def test_numbers_move_by_themselves(visitor: Any, stand: Stand) -> None:
     visitor.goto(stand.address)
-    visitor.wait_for_function("Number(document.querySelector('.in .big b').textContent) > 1")
+    visitor.wait_for_function("() => Number(document.querySelector('.in .big b').textContent) > 1")
     held = number(visitor, ".held b")
     visitor.wait_for_function(
         "was => Number(document.querySelector('.held b').textContent.replaceAll(',', '')) > was", arg=held

@@ -71,7 +71,7 @@ def test_a_page_publishes_and_subscribes(browser: Any, stand: Stand, site: int, 
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{site}/page.html")
     page.evaluate(TALK, [f"ws://127.0.0.1:{stand.ws}/mqtt", version])
-    page.wait_for_function("document.title !== 'loading'")
+    page.wait_for_function("() => document.title !== 'loading'")
     assert page.title() == "ready"
     with Wire.connect(stand.broker.port, "machine") as machine:
         machine.publish_done(f"page/{version}/machine", b"from a machine", qos=1)
@@ -91,6 +91,6 @@ def test_a_page_from_elsewhere_does_not_get_in(browser: Any, stand: Stand, site:
     for name, ends in (("127.0.0.1", "opened"), ("localhost", "refused")):
         page.goto(f"http://{name}:{site}/page.html")
         page.evaluate(OPEN, f"ws://127.0.0.1:{stand.ws}/mqtt")
-        page.wait_for_function("document.title !== 'loading'")
+        page.wait_for_function("() => document.title !== 'loading'")
         assert page.title() == ends
     context.close()

@@ -14,6 +14,8 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["sparkplug"], exclude=["sparkplug.sparkplug_b_pb2"]):
+    import sparkplug.reading
+    import sparkplug.writing  # noqa: F401 -- the two that payload loads late
     from sparkplug.model import Payload, PayloadError
     from sparkplug.payload import decode, encode
     from sparkplug.plain import plain
