@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any, Final, final
 
-from gateway.kinds import Kind
+from gateway.settings.kinds import Kind
 
 PREFIX: Final = "FOREBAY_"
 _SHOWN_MAX: Final = 120  # characters of a value in an error

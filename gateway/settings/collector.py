@@ -5,9 +5,9 @@ import tomllib
 from typing import Final, NamedTuple, final
 
 from gateway.core.topics import check_filter, split_share
-from gateway.entry import setting
-from gateway.http_settings import HttpSettings
-from gateway.kinds import quoted
+from gateway.settings.entry import setting
+from gateway.settings.http import HttpSettings
+from gateway.settings.kinds import quoted
 
 PRODUCTS: Final = ("factry", "telegraf", "ignition", "node-red", "redpanda", "other")
 

@@ -3,8 +3,8 @@
 from typing import Final, final
 
 from gateway.core.limits import UNSET, ClientRule
-from gateway.entry import RowError
-from gateway.kinds import Duration, Integer, Size, one_of, quoted
+from gateway.settings.entry import RowError
+from gateway.settings.kinds import Duration, Integer, Size, one_of, quoted
 
 
 @final

@@ -1,21 +1,19 @@
 """Every setting of Forebay, declared once.
 
 The file, the environment, ``--set``, ``config show``, docs/settings.md and the core's limits all come from the
-fields of ``Settings``. Later sources win: default, file, environment, ``--set``, options such as ``--listen``.
+fields of ``Settings``. Later sources win: default, the board's, file, environment, ``--set``, options such as
+``--listen``.
 """
 
 import dataclasses
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from gateway.bridge_settings import state_topics
-from gateway.client_types import ClientTypes
-from gateway.collector_settings import CollectorSettings
+from gateway.boards import NONE
 from gateway.core.acl import Acl
 from gateway.core.limits import (
     DROP_NEWEST,
@@ -29,8 +27,12 @@ from gateway.core.limits import (
     ClientRule,
     Limits,
 )
-from gateway.entry import PREFIX, Entry, RowError, discreet, setting, shown
-from gateway.kinds import (
+from gateway.settings.board import board_of, defaults_of
+from gateway.settings.bridge import state_topics
+from gateway.settings.client_types import ClientTypes
+from gateway.settings.collector import CollectorSettings
+from gateway.settings.entry import PREFIX, Entry, RowError, setting, shown
+from gateway.settings.kinds import (
     Address,
     Addresses,
     Boolean,
@@ -44,6 +46,9 @@ from gateway.kinds import (
     Size,
     quoted,
 )
+from gateway.settings.sources import SettingsError as SettingsError
+from gateway.settings.sources import Sources as Sources
+from gateway.settings.sources import read
 
 POLICIES = {"drop_oldest": DROP_OLDEST, "drop_newest": DROP_NEWEST, "push_back": PUSH_BACK}
 STRATEGIES = {
@@ -60,20 +65,6 @@ _CODES: dict[str, dict[str, int]] = {  # limit -> word -> value
 }
 _UNLIMITED = {"unlimited": 0}
 _FOREVER = {"never": NEVER}
-
-
-class SettingsError(Exception):
-    """One line: where, which key, which value, what is allowed."""
-
-
-@final
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sources:
-    """Where settings came from, so that a reload can read them again."""
-
-    config: Path | None = None
-    sets: tuple[str, ...] = ()
-    options: tuple[tuple[str, object], ...] = ()  # (dotted name, TOML value) of --listen, --data-dir
 
 
 @final
@@ -286,6 +277,7 @@ class Settings(CollectorSettings):
     )
 
     sources: Sources = dataclasses.field(default_factory=Sources)
+    on_board: str = NONE  # the board whose defaults count
     notes: list[str] = dataclasses.field(default_factory=list)  # one line each: what looks wrong but stops nothing
 
     @property
@@ -331,7 +323,9 @@ TABLE: dict[str, Entry] = {
 def load(sources: Sources, environ: Mapping[str, str] | None = None) -> Settings:
     """The settings from all sources. Raises SettingsError."""
     settings = Settings(sources=sources)
-    for where, name, value in _given(sources, os.environ if environ is None else environ, settings.notes):
+    given = list(_given(sources, os.environ if environ is None else environ, settings.notes))
+    board = board_of(given)
+    for where, name, value in [*defaults_of(board), *given]:
         entry = TABLE[name]
         try:
             setattr(settings, entry.field, entry.kind.parse(value))
@@ -342,6 +336,7 @@ def load(sources: Sources, environ: Mapping[str, str] | None = None) -> Settings
             raise SettingsError(f"{where}: {name}{error}") from None
         except ValueError:
             raise SettingsError(f"{where}: {name} = {shown(value)}: expected {entry.kind.allowed}") from None
+    settings.on_board = board
     _check_together(settings)
     return settings
 
@@ -349,7 +344,7 @@ def load(sources: Sources, environ: Mapping[str, str] | None = None) -> Settings
 def _given(sources: Sources, environ: Mapping[str, str], notes: list[str]) -> Iterator[tuple[str, str, object]]:
     """(where, dotted name, TOML value), weakest first."""
     if sources.config is not None:
-        for name, value in _flat(_read(sources.config), str(sources.config)):
+        for name, value in _flat(read(sources.config), str(sources.config)):
             yield str(sources.config), name, value
     for entry in TABLE.values():
         if entry.foreign_env in environ:
@@ -368,28 +363,6 @@ def _given(sources: Sources, environ: Mapping[str, str], notes: list[str]) -> It
         yield "--set", name, _known(name, text, "--set").kind.from_text(text.strip())
     for name, value in sources.options:
         yield "--" + name.replace("_", "-"), name, value
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")  # editors of Windows begin with a mark
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: not UTF-8 at byte {error.start}: expected a TOML file") from None
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise SettingsError(f"{path}: not valid TOML: nested too deeply") from None
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        at = re.search(r"\(at line (\d+),", message)
-        lines = text.splitlines()
-        number = int(at[1]) if at else len(lines)
-        line = lines[number - 1].strip() if 0 < number <= len(lines) else "end of file"
-        raise SettingsError(f"{path}: line {number}: {discreet(line[:80])}: not valid TOML: {message}") from None
-    except ValueError:  # int() has a limit of its own
-        raise SettingsError(f"{path}: not valid TOML: a number with thousands of digits") from None
 
 
 def _flat(table: dict[str, Any], where: str, above: str = "") -> Iterator[tuple[str, object]]:
@@ -411,7 +384,8 @@ def _known(name: str, value: object, where: str) -> Entry:
         raise SettingsError(f"{where}: {name} = {shown(value)}: expected a table with keys such as {groups[name]}")
     near = difflib.get_close_matches(name, TABLE, 1, 0.5) or [k for k in TABLE if k.endswith("." + name)]
     hint = f"did you mean {near[0]}?" if near else "forebay config show lists the settings"
-    raise SettingsError(f"{where}: {name} = {shown(value)}: unknown key; {hint}")
+    said = "***" if re.search(r"passw|secret|token", name.lower()) else shown(value)  # meant for another place
+    raise SettingsError(f"{where}: {name} = {said}: unknown key; {hint}")
 
 
 def _check_together(settings: Settings) -> None:
@@ -431,8 +405,9 @@ def _check_together(settings: Settings) -> None:
         for name, path in needed.items() if addresses else ():
             if path is None:
                 raise SettingsError(f'{name} = "": expected a PEM file, since {listeners} is set')
-            if not path.is_file():
-                raise SettingsError(f'{name} = "{path}": expected a PEM file, but there is none')
+            note = f'{name} = "{path}": expected a PEM file, but there is none: what needs it waits for it'
+            if not path.is_file() and note not in settings.notes:
+                settings.notes.append(note)
     if settings.tls_crl is not None and settings.tls_client_ca is None:
         raise SettingsError(f'tls.crl = "{settings.tls_crl}": expected tls.client_ca as well')
 

@@ -5,7 +5,7 @@ from typing import Final, final
 
 from gateway.core.acl import READ, WRITE, Rule
 from gateway.core.topics import check_filter
-from gateway.kinds import quoted
+from gateway.settings.kinds import quoted
 
 ACCESS: Final = {"read": READ, "write": WRITE, "readwrite": READ | WRITE}
 _NAMES: Final = {access: word for word, access in ACCESS.items()}

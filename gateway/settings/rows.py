@@ -8,7 +8,7 @@ from typing import Any
 import tomlkit
 import tomlkit.exceptions
 
-from gateway.settings import SettingsError
+from gateway.settings.table import SettingsError
 
 Row = Mapping[str, Any]
 

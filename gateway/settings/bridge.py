@@ -3,9 +3,9 @@
 import dataclasses
 from typing import final
 
-from gateway.entry import setting
-from gateway.kinds import Boolean, Duration, Integer, quoted
-from gateway.outbound import OutboundSettings
+from gateway.settings.entry import setting
+from gateway.settings.kinds import Boolean, Duration, Integer, quoted
+from gateway.settings.outbound import OutboundSettings
 from sparkplug.topic import TopicError, build_state, check_id
 
 

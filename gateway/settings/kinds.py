@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,10 +13,13 @@ from typing import Final, Protocol, final
 
 from gateway.core.limits import NEVER
 from gateway.core.topics import check_filter
+from gateway.hosts import is_host
 
 _SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _DURATIONS_MS = {"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 SIZE_MAX: Final = 1 << 50  # bytes; what is compiled counts them in 64 bits
+KEYS: Final = Path("/etc/forebay/credentials")  # what forebay.service loads from there, only its process can read
+KEY_PREFIX: Final = "keys_"  # what systemd puts before the names of that folder
 _WHOLE = re.compile(r"[+-]?[0-9]{1,30}")  # int() refuses what is far longer
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
@@ -264,13 +268,22 @@ class FilePath:
     def parse(self, value: object) -> Path | None:
         if not isinstance(value, str) or "\0" in value or (self.required and not value):
             raise ValueError
-        return Path(value).expanduser() if value else None
+        return _own_copy(Path(value).expanduser()) if value else None
 
     def from_text(self, text: str) -> object:
         return text
 
     def show(self, value: object) -> str:
         return quoted("" if value is None else str(value))
+
+
+def _own_copy(path: Path) -> Path:
+    """Where a file of the folder KEYS is for a process that systemd has given a copy of its own."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    if folder is None or path.parent != KEYS:
+        return path
+    copy = Path(folder) / (KEY_PREFIX + path.name)
+    return copy if copy.exists() else path
 
 
 @final
@@ -288,7 +301,7 @@ class Addresses:
         if not isinstance(item, str):
             raise ValueError
         match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]]+)):(\d{1,5})", item)
-        if match is None or int(match[3]) > 65535:
+        if match is None or int(match[3]) > 65535 or (match[2] and not is_host(match[2])):
             raise ValueError
         return match[1] or match[2], int(match[3])
 

@@ -1,5 +1,6 @@
 """The settings file as its owner wrote it: a key is changed, the rest stays, and what stood before can be had back."""
 
+import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,9 @@ import tomlkit.exceptions
 from tomlkit.container import Container
 from tomlkit.items import Table
 
-from gateway.settings import Settings, SettingsError, Sources, load
+from gateway.replacing import hand_over
+from gateway.settings.entry import discreet
+from gateway.settings.table import Settings, SettingsError, Sources, load
 
 HISTORY_MAX: Final = 20
 
@@ -42,6 +45,14 @@ def planned(path: Path, changes: Mapping[str, object]) -> str:
         return edited(read(path), changes)
     except ValueError as error:
         raise SettingsError(f"{path}: {error}: expected an edit by hand") from None
+
+
+def changed_lines(before: str, after: str, path: Path) -> list[str]:
+    """A unified difference for people: what passwords are is not said."""
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), str(path), str(path), "before", "now", n=0, lineterm=""
+    )
+    return [discreet(line) for line in lines]
 
 
 def read(path: Path) -> str:
@@ -83,6 +94,7 @@ def _trial(path: Path, text: str) -> Iterator[tuple[Path, Settings]]:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
+        hand_over(part, path if path.exists() else path.parent)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be written: {error.strerror}") from None
     try:
@@ -106,11 +118,13 @@ def _keep(path: Path, stamp: str) -> None:
         return
     folder = _folder(path)
     folder.mkdir(mode=0o700, exist_ok=True)
+    hand_over(folder, path)
     number = 1
     while (kept := folder / f"{stamp}-{number:02}.toml").exists():  # two changes of one second
         number += 1
     kept.write_bytes(path.read_bytes())
     kept.chmod(path.stat().st_mode & 0o777)
+    hand_over(kept, path)
     for old in history(path)[:-HISTORY_MAX]:
         old.unlink()
 

@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from gateway.entry import setting
-from gateway.kinds import Choice, Duration, Integer, Size
-from gateway.uplink_settings import UplinkSettings
+from gateway.settings.entry import setting
+from gateway.settings.kinds import Choice, Duration, Integer, Size
+from gateway.settings.uplink import UplinkSettings
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)

@@ -2,13 +2,13 @@
 
 import dataclasses
 
-from gateway.application import ApplicationSettings
-from gateway.entry import setting
-from gateway.kinds import Address, Addresses, Boolean, Choice, Integer
+from gateway.settings.entry import setting
+from gateway.settings.kafka import KafkaSettings
+from gateway.settings.kinds import Address, Addresses, Boolean, Choice, Integer
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
-class HttpSettings(ApplicationSettings):
+class HttpSettings(KafkaSettings):
     """Part of ``Settings``."""
 
     http_listen: list[Address] = setting(

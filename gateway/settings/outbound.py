@@ -4,9 +4,9 @@ priorities and repetition, under those of EMQX.
 
 import dataclasses
 
-from gateway.entry import setting
-from gateway.kinds import Boolean, Choice, Duration, Integer, Priorities, Size
-from gateway.security import SecuritySettings
+from gateway.settings.entry import setting
+from gateway.settings.kinds import Boolean, Choice, Duration, Integer, Priorities, Size
+from gateway.settings.security import SecuritySettings
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)

@@ -4,15 +4,16 @@ import dataclasses
 from pathlib import Path
 
 from gateway.core.acl import Rule
-from gateway.entry import setting
-from gateway.kinds import Address, Addresses, Boolean, Choice, FilePath, Integer
-from gateway.rule_kinds import AclRules, Origins, Rates
+from gateway.settings.board import BoardSettings
+from gateway.settings.entry import setting
+from gateway.settings.kinds import Address, Addresses, Boolean, Choice, Duration, FilePath, Integer
+from gateway.settings.rule_kinds import AclRules, Origins, Rates
 
 _UNLIMITED = {"unlimited": 0}
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
-class SecuritySettings:
+class SecuritySettings(BoardSettings):
     """Part of ``Settings``."""
 
     listeners_mtls: list[Address] = setting(
@@ -80,6 +81,24 @@ class SecuritySettings:
         Integer(1, 1_000_000, _UNLIMITED),
         "unlimited",
         "New connections per second that one address may make; more are closed.",
+    )
+    flapping_detect_enable: bool = setting(
+        "flapping_detect.enable",
+        Boolean(),
+        False,
+        "Whether a client id that connects too often is kept out for a while (EMQX's name, as those of its limits).",
+    )
+    flapping_detect_max_count: int = setting(
+        "flapping_detect.max_count", Integer(1, 10_000), 15, "Connections within the window that are not too many."
+    )
+    flapping_detect_window_time: int = setting(
+        "flapping_detect.window_time", Duration(0.1, 86_400, ms=True), "1m", "The window."
+    )
+    flapping_detect_ban_time: int = setting(
+        "flapping_detect.ban_time",
+        Duration(0.1, ms=True),
+        "5m",
+        "For how long it is kept out; a restart of the broker ends it too.",
     )
     mqtt_rate_limits_total_enabled: bool = setting(
         "mqtt.rate-limits.total.enabled",

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
-from gateway.bridge_settings import BridgeSettings
 from gateway.core.limits import NEVER
 from gateway.core.uplink import Rule, looping
-from gateway.entry import RowError, setting
-from gateway.kinds import Boolean, Choice, Duration, FilePath, Integer, Kind, Size
-from gateway.uplink_kinds import VERSIONS, Names, Remote, Remotes, Rules, Text, Version, checked
+from gateway.settings.bridge import BridgeSettings
+from gateway.settings.entry import RowError, setting
+from gateway.settings.kinds import Boolean, Choice, Duration, FilePath, Integer, Kind, Size
+from gateway.settings.uplink_kinds import VERSIONS, Names, Remote, Remotes, Rules, Text, Version, checked
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNLIMITED: Final = {"unlimited": 0}

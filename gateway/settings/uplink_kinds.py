@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 
 from gateway.core.topics import check_filter
 from gateway.core.uplink import BOTH, IN, OUT, Rule
-from gateway.entry import RowError
-from gateway.kinds import Boolean, Choice, Integer, Kind, quoted
+from gateway.hosts import is_host
+from gateway.settings.entry import RowError
+from gateway.settings.kinds import Boolean, Choice, Integer, Kind, quoted
 
 PORTS: Final = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 VERSIONS: Final = {"3.1.1": 4, "5": 5}
@@ -98,7 +99,9 @@ class Remotes:
             port = found.port
         except ValueError:
             raise ValueError from None  # without the text of the other
-        if found.scheme not in PORTS or not found.hostname or "@" in found.netloc or found.fragment or port == 0:
+        if found.scheme not in PORTS or not found.hostname or not is_host(found.hostname):
+            raise ValueError
+        if "@" in found.netloc or found.fragment or port == 0:
             raise ValueError
         websocket = found.scheme in ("ws", "wss")
         path = found.path + (f"?{found.query}" if found.query else "")
