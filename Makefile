@@ -1,9 +1,9 @@
-.PHONY: help run test soak lint format bench drill docs lock clean
-SOURCES := $(shell find gateway sparkplug firmware_profiles -name '*.py' -o -name '*.typed' -o -path '*/devices/*' -o -path '*/web/*/*.*') pyproject.toml
+.PHONY: help run test image soak lint format bench drill docs lock clean
+SOURCES := $(shell find gateway sparkplug firmware_profiles systemd -name '*.py' -o -name '*.typed' -o -path 'systemd/*.*' -o -path '*/devices/*' -o -path '*/boards/*' -o -path '*/web/*/*.*') pyproject.toml
 # -P: the working tree must not shadow what is installed
 PYTEST := PYTHONSAFEPATH=1 .venv/bin/pytest
-# these get a process for each core; the others have the machine to themselves, one after another
 INSIDE := $(addprefix tests/,unit/ conformance/ property/)
+# a process for each core, each file in one of them
 APART := -n auto --dist loadfile
 
 help:  ## show this list
@@ -14,8 +14,11 @@ run: .venv/.installed  ## install into .venv and start the broker on 127.0.0.1:1
 
 test: .venv/.dev .venv/.installed  ## run every test: the compiled package, then the in-memory parts interpreted
 	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) $(APART) $(INSIDE)
-	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) $(filter-out $(INSIDE) tests/bench/ tests/__pycache__/,$(wildcard tests/*/))
+	FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) $(APART) $(filter-out $(INSIDE) tests/bench/ tests/image/ tests/__pycache__/,$(wildcard tests/*/))
 	FOREBAY_EXPECT=interpreted PYTHONPATH=. $(PYTEST) $(APART) $(INSIDE)
+
+image: $(if $(filter test faults update-test,$(TASK)),.venv/.dev .venv/.installed)  ## build the image of BOARD (x86-64, arm64, rpi); TASK=test, faults, update-test: in QEMU; TASK=twice compares
+	@tools/image $(or $(TASK),build) $(or $(BOARD),x86-64)
 
 soak: .venv/.dev .venv/.installed  ## five minutes of uplinks under load while links, brokers and the gateway fail at random
 	FOREBAY_CHAOS_S=150 FOREBAY_EXPECT=$$(cat .venv/.installed) $(PYTEST) -s tests/system/test_uplink_chaos.py
@@ -42,7 +45,8 @@ docs: .venv/.dev .venv/.installed  ## write docs/settings.md from the settings t
 
 lock:  ## pin the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --extra cert --group build pyproject.toml -o requirements/run.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --extra cert --group build --group dev pyproject.toml -o requirements/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --extra cert --no-emit-package pip -c requirements/run.txt pyproject.toml -o requirements/deb.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --extra cert --extra nats --extra kafka --group build --group dev pyproject.toml -o requirements/dev.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --group pyproject.toml:peer-pysparkplug -o requirements/peer-pysparkplug.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --group pyproject.toml:peer-tahu -o requirements/peer-tahu.txt
 

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 
-from gateway.core.acl import Acl, Rule
+from gateway.core.acl import READ, WRITE, Acl, Rule
 from gateway.core.patterns import matches
-from gateway.kinds import quoted
 from gateway.replacing import locked, replace
-from gateway.rule_kinds import AclRules
+from gateway.settings.kinds import quoted
+from gateway.settings.rule_kinds import AclRules
 
+HEALTH_ID: Final = "forebay-health"  # how the client ids begin with which an update is judged
+HEALTH_TOPIC: Final = "$forebay/health"
 ADDRESS: Final = "address"
 CLIENT_ID: Final = "client_id"
 USERNAME: Final = "username"
@@ -71,7 +73,8 @@ class Access:
         """All rules with those of the settings; None when there is none at all."""
         if not general and not self.rules and not self.roles:
             return None
-        return Acl(list(general), list(self.rules), dict(self.roles))
+        health = Rule(True, READ | WRITE, HEALTH_TOPIC, client_id=f"{HEALTH_ID}*")
+        return Acl(list(general), [*self.rules, health], dict(self.roles))
 
     def banned(self, host: str, client_id: str, username: str) -> Ban | None:
         """The ban that holds for a client; "" = not known yet, or none."""

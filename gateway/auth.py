@@ -5,14 +5,15 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import final
 
 from argon2 import PasswordHasher, Type, extract_parameters
-from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.exceptions import InvalidHashError
 
+from gateway.hashing import matches
 from gateway.replacing import locked, replace
 
 MEMORY_KIB = 19 * 1024
@@ -31,9 +32,13 @@ def _hasher() -> PasswordHasher:
 class Passwords:
     """The users of one password file. ``verify`` may run on any thread while ``reload`` runs on another."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises AuthError when the file is there but cannot be read; no file = no users."""
+    def __init__(self, path: Path, matches: Callable[[str, bytes], bool] = matches) -> None:
+        """Raises AuthError when the file is there but cannot be read; no file = no users.
+
+        ``matches(hash, password)`` is what compares.
+        """
         self.path = path
+        self._matches = matches
         self.damage: list[str] = []  # one line for each line of the file that is no user
         self._hasher = _hasher()
         # An unknown user costs as much as a known one, so that time does not tell who exists.
@@ -60,10 +65,7 @@ class Passwords:
     def verify(self, username: str, password: bytes) -> bool:
         """Whether this user has this password. Blocks for the time of one hash."""
         hashed = self._hashes.get(username)
-        try:
-            return self._hasher.verify(hashed or self._nobody, password) and hashed is not None
-        except (VerificationError, InvalidHashError):
-            return False
+        return self._matches(hashed or self._nobody, password) and hashed is not None
 
     def mark(self, username: str) -> str:
         """Tells one password of a user from the next, and says nothing of either; "" for nobody."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import faulthandler
 import json
 import logging
 import os
@@ -14,26 +15,35 @@ from typing import Any, Final, final
 
 from gateway import __version__, process
 from gateway.access import AccessError
+from gateway.appliance.facts import why_forgotten
 from gateway.auth import AuthError
-from gateway.bridge.bridge import Bridge, BridgeError
+from gateway.boards import NONE
+from gateway.boards import board as board_of
+from gateway.bridge.bridge import Bridge
+from gateway.commands import Commands
 from gateway.companion import StatusPage
-from gateway.core.discard import NO_QUEUE, PRESENT
 from gateway.core.nodes import ALIVE_KEY
 from gateway.core.router import Router
+from gateway.engine.late import LateEngine
 from gateway.entrance import Entrance
 from gateway.log import Log, LogHandler
+from gateway.machine import disk_of
 from gateway.net.connection import Turn
-from gateway.net.control import CommandError, ControlProtocol, ControlServer
+from gateway.net.control import CommandError, ControlServer
 from gateway.net.listeners import ListenError
-from gateway.net.probes import Probes
 from gateway.net.tls import TlsError
-from gateway.settings import TABLE, Settings, SettingsError, Sources, as_toml, load
+from gateway.recovery import Recovery
+from gateway.settings.table import TABLE, Settings, SettingsError, Sources, load
 from gateway.status import Reporter, compiled
+from gateway.store.backup import DATABASE
 from gateway.store.clock import boottime_ms, read_clocks
 from gateway.store.errors import StoreError
+from gateway.store.frozen import FrozenStore, why_frozen
 from gateway.store.pump import StorePump
 from gateway.store.sqlite import Store
+from gateway.systemd import Systemd
 from gateway.uplink.late import LateUplinks
+from gateway.wear import Wear
 
 DRAIN_S: Final = 8.0  # for peers and disk, after SIGTERM
 STORE_CLOSE_S: Final = 1.0
@@ -43,7 +53,18 @@ WATERMARK_BYTES_MAX: Final = 262_144
 NEXT_START: Final = (
     *("listen", "listeners_tls", "listeners_mtls", "listeners_ws", "listeners_wss", "listeners_unix"),
     *("listeners_unix_mode", "data_dir", "durability", "password_file", "store_min_free_bytes"),
+    *("store_cache_bytes", "board", "safe_mode_crashes", "safe_mode_within"),
+    *(
+        field
+        for entry in TABLE.values()
+        if (field := entry.field).startswith(("application_log_nats", "application_log_kafka"))
+    ),
+    *("application_log_engine", "application_log_capture", "application_log_engine_timeout"),
 )
+
+
+FROZEN_LOOK_MS: Final = 10_000  # between two looks whether the disk can be written again
+AGAIN: Final = 75  # exit status: start anew
 
 
 class StartError(Exception):
@@ -60,8 +81,11 @@ def run(settings: Settings) -> int:
     log = Log(sys.stderr, settings.log_level, settings.log_format)
     logging.getLogger().addHandler(LogHandler(log))
     try:
-        with asyncio.Runner(loop_factory=process.loop_factory()) as runner:
-            return runner.run(Broker(settings, log).serve())
+        with (
+            contextlib.closing(Systemd(os.environ)) as systemd,
+            asyncio.Runner(loop_factory=process.loop_factory()) as runner,
+        ):
+            return runner.run(Broker(settings, log, systemd).serve())
     except (StartError, StoreError, ListenError, AuthError, AccessError) as e:
         log.error(str(e))
         return 1
@@ -71,6 +95,7 @@ def run(settings: Settings) -> int:
 
 def main(told: str) -> int:
     """``python -m gateway.broker``: serve with the sources that ``forebay run`` was given, as JSON."""
+    faulthandler.enable()  # the watchdog's SIGABRT tells where every thread stood
     config, sets, options = json.loads(told)
     sources = Sources(Path(config) if config else None, tuple(sets), tuple((name, value) for name, value in options))
     try:
@@ -78,19 +103,30 @@ def main(told: str) -> int:
     except SettingsError as e:
         print(f"forebay: {e}", file=sys.stderr)
         return 2
-    return run(settings)
+    status = run(settings)
+    if status == AGAIN and "LISTEN_FDS" not in os.environ:  # else who handed the sockets over starts it
+        os.execv(sys.executable, sys.orig_argv)
+    return status
 
 
 @final
 class Broker:
     """One serving broker. Everything in it runs on the event loop."""
 
-    def __init__(self, settings: Settings, log: Log) -> None:
+    def __init__(self, settings: Settings, log: Log, systemd: Systemd) -> None:
+        self._recovery = Recovery(settings, log)
+        settings = self._recovery.settings
         self._settings = settings
         self._log = log
+        self._systemd = systemd
+        self._frozen = ""  # why nothing can be written
+        self._frozen_at = 0  # gateway ms of the next look at that
+        self._thawed = False
         self._entrance = Entrance(log)
         self._stopping = asyncio.Event()
-        self._pump = StorePump(self.now, log)
+        board = None if settings.on_board == NONE else board_of(settings.on_board)
+        self._wear = Wear(disk_of(settings.data_dir), board)
+        self._pump = StorePump(self.now, log, self._wear.rows)
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0  # gateway ms of the next tick
         self._clock_at = 0  # gateway ms of the next look at the wall clock
@@ -110,40 +146,58 @@ class Broker:
         control = await self._start()
         process.settle()
         self._entrance.listeners.start()
-        self._log.info(
-            f"forebay {__version__} listening on {', '.join(map(str, self._entrance.listeners.all))} "
-            f"({'compiled' if compiled() else 'interpreted'}), data in {self._settings.data_dir}"
-        )
+        listening = f"listening on {', '.join(map(str, self._entrance.listeners.all))}"
+        kind = "compiled" if compiled() else "interpreted"
+        self._log.info(f"forebay {__version__} {listening} ({kind}), data in {self._settings.data_dir}")
+        self._systemd.ready(listening)
+        self._systemd.beat(self._store.call)
         self._page.configure(self._settings)
         await self._stopping.wait()
         await self._drain()
         await self._page.stop()
         control.close()
         self._close_store()
+        if self._thawed:
+            return AGAIN
         if self._pump.fatal:
             self._log.error(f"{self._pump.fatal}: the next start goes on with what can be read")
             return 1
+        self._recovery.ended()
         return 0
 
     async def _start(self) -> ControlServer:
         """Everything up to accepting; what can fail for want of a right or a port comes before the long load."""
         settings = self._settings
-        self._entrance.listeners.bind(settings)
-        _writable(settings.data_dir)
+        self._entrance.listeners.bind(settings, self._systemd.handed)
+        try:
+            self._frozen = why_forgotten() or why_frozen(settings.data_dir)
+        except OSError as e:
+            raise StartError(f"data directory {settings.data_dir}: {e.strerror}") from e
         self._entrance.read(settings)
-        self._load()
+        self._recovery.begun()
+        try:
+            self._load()
+        except StoreError:
+            self._recovery.withdrawn()
+            raise
         self._turn = Turn(self._router, self.now, self._loop.call_soon, self._after_turn, self._on_fault)
         self._pump.start(self._store, self._router, self._turn.touch)
-        self._probes = Probes(self._turn)
-        self._uplinks = LateUplinks(self._turn, self._log, settings.data_dir)
+        quiet = self._recovery.safe or bool(self._frozen)
+        self._uplinks = LateUplinks(self._turn, self._log, settings.data_dir, quiet)
+        self._engine = LateEngine(self._turn, self._log, settings, quiet)
         self._entrance.open(self._turn, settings)
         self._apply(settings)
-        self._reporter = Reporter(
+        reporter = Reporter(
             self._router, self._bridge, self._store, self._pump, self._log,
-            lambda: [str(listener) for listener in self._entrance.listeners.all], self._uplinks.rows, self.now(),
+            lambda: [str(listener) for listener in self._entrance.listeners.all], self._uplinks.rows, self._engine.view,
+            self._wear.report, self._recovery.report, settings.on_board, self._frozen, self.now(),
+        )  # fmt: skip
+        self._commands = Commands(
+            self._turn, self._bridge, self._uplinks, reporter, self._entrance, self._log, settings,
+            self._reload, self._reload_users, self._leave_safe_mode,
         )  # fmt: skip
         try:
-            control = await ControlServer.start(settings.control_socket, self._on_command)
+            control = await ControlServer.start(settings.control_socket, self._commands.answer)
         except OSError as e:
             raise StartError(f"{settings.control_socket}: {e.strerror or e}") from e
         for number, action in ((signal.SIGTERM, self._on_stop), (signal.SIGINT, self._on_stop)):
@@ -155,16 +209,19 @@ class Broker:
     def _load(self) -> None:
         """Open the store and give the router what it held."""
         settings = self._settings
-        self._store = Store(
-            settings.data_dir / "forebay.db",
-            durability=settings.durability,
-            min_free_bytes=settings.store_min_free_bytes,
-            on_done=self._pump.on_done,
-            on_read=self._pump.on_read,
-        )
+        path, on_done, on_read = settings.data_dir / DATABASE, self._pump.on_done, self._pump.on_read
+        self._store: Store | FrozenStore
+        if self._frozen:
+            self._store = FrozenStore(path, self._frozen, on_done, on_read)
+        else:
+            self._store = Store(
+                path, durability=settings.durability, cache_bytes=settings.store_cache_bytes,
+                min_free_bytes=settings.store_min_free_bytes, on_done=on_done, on_read=on_read,
+            )  # fmt: skip
         snapshot = self._store.open()
         self._pump.restore(snapshot.meta)
         now, clocks = self.now(), read_clocks()
+        self._wear.restore(snapshot.meta, clocks.boot_id, now)
         self._router = Router(
             self._entrance.limits(settings), snapshot, now, process.chance(), __version__, clocks.wall_ms, clocks.synced
         )
@@ -178,6 +235,7 @@ class Broker:
         """What may change while serving, besides the router's limits."""
         self._settings = settings
         self._bridge.configure(settings, self.now())
+        self._pump.interval_ms = settings.store_commit_interval_ms
         self._log.level, self._log.form = settings.log_level, settings.log_format
         self._turn.high_water_bytes = min(WATERMARK_BYTES_MAX, max(settings.limits().out_high_bytes // 2, 4096))
         self._uplinks.configure(settings.uplink, self.now())
@@ -187,6 +245,7 @@ class Broker:
         self._pump.run(now)
         self._entrance.run()
         self._uplinks.run()
+        self._engine.run()
         if self._pump.fatal:
             self._stopping.set()
         wake = self._router.wake_at()
@@ -213,7 +272,35 @@ class Broker:
         self._pump.tick(now)
         self._entrance.look(now)
         self._log.sweep()
+        self._recover(now)
         self._after_turn(now)
+        self._turn.touch()
+
+    def _recover(self, now: int) -> None:
+        """What ends by itself: safe mode, and a disk that could not be written."""
+        if self._recovery.lasted() and self._recovery.safe:
+            with contextlib.suppress(CommandError):  # it is in the log
+                self._leave_safe_mode()
+        if self._frozen and now >= self._frozen_at:
+            self._frozen_at = now + FROZEN_LOOK_MS
+            with contextlib.suppress(OSError):
+                if not why_forgotten() and not why_frozen(self._settings.data_dir):
+                    self._log.info("the disk can be written again: starting anew")
+                    self._thawed = True
+                    self._stopping.set()
+
+    def _leave_safe_mode(self) -> None:
+        """The settings as they are, and uplinks. Raises CommandError when these are wrong: then it goes on."""
+        if not self._recovery.safe:
+            raise CommandError("this is not safe mode")
+        try:
+            self._reload()
+        except CommandError as e:
+            self._recovery.stays(str(e))
+            raise
+        self._recovery.left()
+        self._uplinks.release()
+        self._engine.release()
         self._turn.touch()
 
     def _arm(self, due: int, now: int) -> None:
@@ -236,11 +323,13 @@ class Broker:
         Raises CommandError with one line when something is wrong; everything stays as it was then.
         """
         old = self._settings
+        self._systemd.reloading()
         try:
             new = old.reload()
             contexts = self._entrance.prepare(new)
         except (SettingsError, TlsError, AuthError, AccessError) as e:
             self._log.error(f"reload: {e}; everything stays as it was")
+            self._systemd.ready(f"not reloaded: {e}")
             raise CommandError(f"{e}; everything stays as it was") from e
         later = []
         for entry in TABLE.values():
@@ -252,10 +341,22 @@ class Broker:
         self._router.reload(self._entrance.limits(new), self.now())
         self._entrance.apply(new, contexts)
         self._apply(new)
+        self._recovery.reloaded(new)
+        self._commands.settings = new
         self._turn.touch()
         self._log.info("reloaded: settings, users, certificates")
+        self._systemd.ready("reloaded")
         self._page.configure(new)
         return later
+
+    def _reload_users(self) -> None:
+        """Users, roles, rules and bans were changed by a command."""
+        try:
+            self._entrance.reread()
+        except (AuthError, AccessError) as e:
+            raise CommandError(f"{e}; everything stays as it was") from e
+        self._router.reload(self._entrance.limits(self._settings), self.now())
+        self._entrance.let_in(self._settings)
 
     def _on_stop(self) -> None:
         if self._stopping.is_set():
@@ -266,13 +367,15 @@ class Broker:
     async def _drain(self) -> None:
         """Say goodbye, let peers and disk finish, but wait for nobody longer than DRAIN_S."""
         self._log.info("stopping")
+        self._systemd.stopping(self._pump.fatal or "stopping")
         end = self._loop.time() + DRAIN_S
         self._entrance.close()
-        self._probes.undo_all()
+        self._commands.close()
         self._uplinks.stop()
         await asyncio.sleep(0.01)  # for those that were accepted just now
         self._bridge.leave(self.now())
         self._router.shutdown(self.now())
+        await self._engine.stop()
         if await self._until(lambda: self._pump.idle and not self._turn.open_connections, end):
             self._bridge.stop(self.now())
             self._pump.finish()
@@ -304,97 +407,6 @@ class Broker:
         if closing.is_alive():
             process.leave(0)
 
-    def _on_command(self, command: dict[str, Any], peer: ControlProtocol) -> Any:
-        name, client_id, now = command.get("cmd"), command.get("client_id"), self.now()
-        if name in ("probe", "probe_do", "probe_events"):
-            return self._probes.command(command, peer)
-        lists = {"status": self._reporter.status, "sessions": self._router.sessions, "uplinks": self._uplinks.rows}
-        if isinstance(name, str) and name in lists:
-            return lists[name](now)
-        if name in ("uplink_pause", "uplink_resume"):
-            return self._uplinks.command(str(name), command.get("name"))
-        if name == "report":
-            return self._report(command, now)
-        if name == "settings":
-            return dict(line.split(" = ", 1) for line in as_toml(self._settings))
-        if name in ("reload", "reload_users"):
-            return self._reload() if name == "reload" else self._reload_users()
-        if name == "doctor":
-            return self._doctor(command, now)
-        if name in ("sparkplug_nodes", "sparkplug_rebirth", "sparkplug_values", "sparkplug_write"):
-            return self._on_sparkplug(str(name), command, now)
-        if name not in ("session", "remove", "discard"):
-            raise CommandError(f"no such command: {name}")
-        if not isinstance(client_id, str):
-            raise CommandError(f"{name} needs a client_id")
-        if name == "session":
-            session = self._router.session(client_id, now)
-            if session is not None:
-                return session
-        elif name == "discard":
-            return self._discard(client_id, now)
-        elif self._router.remove_session(client_id, now):
-            self._turn.touch()
-            return True
-        raise CommandError(f"no session of {client_id}")
-
-    def _discard(self, client_id: str, now: int) -> int:
-        dropped = self._router.discard(client_id, now)
-        if dropped == NO_QUEUE:
-            raise CommandError(f"no session of {client_id} that has a queue on disk")
-        if dropped == PRESENT:
-            raise CommandError(f"{client_id} is connected: what it gets now cannot be taken back; stop it first")
-        self._log.warning(f"the queue of {client_id} was dropped: {dropped} messages")
-        self._turn.touch()
-        return dropped
-
-    def _report(self, command: dict[str, Any], now: int) -> Any:
-        numbers = command.get("sessions", 0), command.get("log_after", 0)
-        if any(type(number) is not int or number < 0 for number in numbers):
-            raise CommandError("report: expected sessions and log_after as whole numbers")
-        return self._reporter.report(now, *numbers)
-
-    def _reload_users(self) -> bool:
-        """Users, roles, rules and bans were changed by a command."""
-        try:
-            self._entrance.reread()
-        except (AuthError, AccessError) as e:
-            raise CommandError(f"{e}; everything stays as it was") from e
-        self._router.reload(self._entrance.limits(self._settings), self.now())
-        self._entrance.let_in(self._settings)
-        return True
-
-    def _on_sparkplug(self, name: str, command: dict[str, Any], now: int) -> Any:
-        if not self._settings.bridge_enabled:
-            raise CommandError("the Sparkplug bridge is switched off: bridge.enabled = false")
-        if name == "sparkplug_nodes":
-            return self._bridge.nodes()
-        node = command.get("node")
-        if not isinstance(node, str):
-            raise CommandError(f"{name} needs a node")
-        try:
-            if name == "sparkplug_values":
-                after = command.get("after", 0)
-                return self._bridge.values(node, after if type(after) is int else 0, now)
-            if name == "sparkplug_rebirth":
-                self._bridge.rebirth(node, now)
-            else:
-                self._bridge.write(node, command.get("metric"), command.get("datatype"), command.get("value"), now)
-        except BridgeError as e:
-            raise CommandError(str(e)) from e
-        self._turn.touch()
-        return True
-
-    def _doctor(self, command: dict[str, Any], now: int) -> Any:
-        from gateway.doctor.answer import answer
-
-        nodes = self._bridge.nodes() if self._settings.bridge_enabled else []
-        facts, status = self._router.facts(now), self._reporter.status(now)
-        try:
-            return answer(command, facts, status, self._settings, nodes, uplinks=status["uplinks"])
-        except ValueError as e:
-            raise CommandError(str(e)) from e
-
     def _on_fault(self, peer: str, error: Exception) -> None:
         self._log.defect(f"{peer} closed", error)
 
@@ -411,16 +423,6 @@ class Broker:
 def _kind(line: str) -> str:
     """The first plain word: what lines that differ in a peer, a client or a number have in common."""
     return next((word for word in line.split() if word.isalpha()), "core")
-
-
-def _writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        probe.touch()
-        probe.unlink()
-    except OSError as e:
-        raise StartError(f"data directory {folder}: {e.strerror}") from e
 
 
 if __name__ == "__main__":

@@ -177,6 +177,9 @@ class Authority:
         key, certificate = self._load(x509)
         made = x509.CertificateRevocationListBuilder().issuer_name(certificate.subject)
         made = made.last_update(self._now - _SKEW).next_update(certificate.not_valid_after_utc)
+        # beside the list of another authority of the same name it would be taken for that one's
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(certificate.public_key())
+        made = made.add_extension(signer, critical=False)
         for one in rows:
             if one.revoked:
                 gone = x509.RevokedCertificateBuilder().serial_number(int(one.serial, 16))

@@ -133,6 +133,7 @@ class Client:
                     self._judge(await answer)
                 await connecting
             await self._subscriptions.restore(self.peer)
+            self._sending.ready()
             if self.lost.is_set():
                 raise self._loss()
         except BaseException as error:
@@ -278,7 +279,7 @@ class Client:
 
     async def unsubscribe(self, filters: Sequence[str]) -> None:
         """No more of these. Raises LostError."""
-        await self._subscriptions.remove(filters)
+        await self._subscriptions.remove(filters, self.peer)
 
     # State
 

@@ -8,7 +8,7 @@ from asyncio.subprocess import PIPE, Process
 from typing import Final, final
 
 from gateway.log import Log
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 
 AGAIN_S: Final = 1.0  # before it is started again; twice as long each time
 AGAIN_S_MAX: Final = 60.0

@@ -1,19 +1,21 @@
 """Who comes in to a broker: its listeners, users, rules and bans, as the settings and the users' files have them."""
 
-from typing import final
+from typing import Any, final
 
 from gateway.access import Access
 from gateway.auth import Passwords
 from gateway.core.lifecycle import disconnect
 from gateway.core.limits import Limits
+from gateway.hashing import Hashing
 from gateway.log import Log
 from gateway.mqtt.reasons import BANNED
 from gateway.net.admission import Admission
 from gateway.net.connection import Turn
+from gateway.net.flapping import Flapping
 from gateway.net.listening import Contexts, Listeners
 from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import TlsError
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 
 
 @final
@@ -23,6 +25,7 @@ class Entrance:
     def __init__(self, log: Log) -> None:
         self.listeners = Listeners(log)
         self._log = log
+        self._hashing = Hashing()
         self._passwords: Passwords
         self._access: Access
         self._admission: Admission
@@ -30,7 +33,7 @@ class Entrance:
 
     def read(self, settings: Settings) -> None:
         """The users' files. Raises AuthError and AccessError."""
-        self._passwords = Passwords(settings.passwords)
+        self._passwords = Passwords(settings.passwords, self._hashing.verify)
         self._access = Access(settings.access_file)
 
     def limits(self, settings: Settings) -> Limits:
@@ -68,6 +71,16 @@ class Entrance:
         self._admission.certificate_user = settings.tls_certificate_user
         if self._admission.failures.per_minute != settings.auth_failures_per_minute:
             self._admission.failures = Failures(settings.auth_failures_per_minute)
+        rule = (
+            settings.flapping_detect_max_count,
+            settings.flapping_detect_window_time,
+            settings.flapping_detect_ban_time,
+        )
+        flapping = self._admission.flapping
+        if not settings.flapping_detect_enable:
+            self._admission.flapping = None
+        elif flapping is None or flapping.rule != rule:
+            self._admission.flapping = Flapping(*rule)
         self.let_in(settings)
         self.listeners.apply(settings, settings.passwords.exists(), contexts)
 
@@ -86,6 +99,19 @@ class Entrance:
                     disconnect(core, client, BANNED, self._turn.now())
         self._turn.touch()
 
+    def bans(self, now: int) -> dict[str, Any]:
+        """Who is banned: by the operator, until that is taken back, and for a while for coming and going too often."""
+        flapping = self._admission.flapping
+        return {
+            "bans": [{ban.kind: ban.value} for ban in self._access.bans],
+            "flapping": [] if flapping is None else flapping.bans(now),
+        }
+
+    def lift(self, client_id: str, now: int) -> bool:
+        """Who comes and goes may come again; False when there is no such ban."""
+        flapping = self._admission.flapping
+        return flapping is not None and flapping.lift(client_id, now)
+
     def run(self) -> None:
         """After every turn that touched the router."""
         self._admission.run()
@@ -98,6 +124,7 @@ class Entrance:
         """Nobody comes in any more."""
         self.listeners.close()
         self._admission.close()
+        self._hashing.close()
 
     def _is_banned(self, host: str, client_id: str, username: str) -> bool:
         return self._access.banned(host, client_id, username) is not None

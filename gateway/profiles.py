@@ -15,8 +15,8 @@ from fnmatch import translate
 from pathlib import Path
 from typing import Any, Final, final
 
-from gateway.kinds import quoted
 from gateway.schema import check, understood
+from gateway.settings.kinds import quoted
 
 DEVICES: Final = Path(__file__).resolve().parents[1] / "firmware_profiles" / "devices"
 FILE_BYTES_MAX: Final = 1 << 20

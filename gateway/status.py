@@ -10,6 +10,7 @@ from gateway.bridge.bridge import Bridge
 from gateway.core.router import Router
 from gateway.log import Log
 from gateway.store.clock import ntp_synchronised
+from gateway.store.frozen import FrozenStore
 from gateway.store.pump import StorePump
 from gateway.store.sqlite import Store
 from gateway.store.stats import BOUNDS_MS, StoreStats
@@ -22,8 +23,11 @@ class Reporter:
     """All methods run on the event loop; ``now`` is gateway time in ms."""
 
     def __init__(
-        self, router: Router, bridge: Bridge, store: Store, pump: StorePump, log: Log,
-        listeners: Callable[[], list[str]], uplinks: Callable[[int], list[dict[str, Any]]], now: int,
+        self, router: Router, bridge: Bridge, store: Store | FrozenStore, pump: StorePump, log: Log,
+        listeners: Callable[[], list[str]], uplinks: Callable[[int], list[dict[str, Any]]],
+        engine: Callable[[int], dict[str, Any]],
+        wear: Callable[[int], dict[str, Any]], safe_mode: Callable[[], dict[str, Any] | None], board: str,
+        frozen: str, now: int,
     ) -> None:  # fmt: skip
         self._router = router
         self._bridge = bridge
@@ -32,6 +36,11 @@ class Reporter:
         self._log = log
         self._listeners = listeners
         self._uplinks = uplinks
+        self._wear = wear
+        self._safe_mode = safe_mode
+        self._board = board
+        self._frozen = frozen
+        self._engine = engine
         self._started_ms = now
         loaded = router.status(now)
         self._before = {"counters": loaded["counters"], "drops": loaded["drops"], "sparkplug": bridge.totals()}
@@ -75,6 +84,11 @@ class Reporter:
         return {
             **status,
             "uplinks": self._uplinks(now),
+            "board": self._board,
+            "wear": self._wear(now),
+            "safe_mode": self._safe_mode(),
+            "read_only": self._frozen or None,
+            "engine": self._engine(now),
             "version": __version__,
             "compiled": compiled(),
             "uptime_s": (now - self._started_ms) // 1000,

@@ -1,7 +1,9 @@
 """Real broker processes for the tests: start, wait until they serve, end them kindly or not, start them again."""
 
+import contextlib
 import importlib.util
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -11,20 +13,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self, final
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
 FAKETIME_LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/arm-linux-gnueabihf/faketime/libfaketime.so.1",
 )
 REPO = Path(__file__).resolve().parent.parent
+_given: set[int] = set()
 
 
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """A port of loopback that nobody has, from below those that the kernel gives to connections.
+
+    A connection could take one of those before the server does for whom it is meant; and so could another test, so each
+    process of a run has a range of its own and gives none twice. Not from ``random``, whose seed they may share.
+    """
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    room = 20_000 // count
+    if len(_given) > room // 2:
+        _given.clear()
+    while True:
+        port = 10_000 + own * room + secrets.randbelow(room)
+        if port in _given:
+            continue
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            _given.add(port)
+            return port
 
 
 def gateway_root() -> Path:
@@ -110,7 +127,7 @@ class Server:
                 self.process.kill()
             self.process.wait()
 
-    def sigterm(self, timeout: float = 15.0) -> int:
+    def sigterm(self, timeout: float = 60.0) -> int:
         """SIGTERM, and the exit status; a process that outlives ``timeout`` seconds is killed and fails the test."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
@@ -159,7 +176,7 @@ class Broker(Server):
         root: Path | None = None,
     ) -> None:  # fmt: skip
         super().__init__(data_dir, port, env)
-        self.settings = dict(settings or {})
+        self.settings = {"board": "none", "safe_mode.crashes": "never", **(settings or {})}  # whatever the tests run on
         self.preload = [str(path) for path in preload]
         self.root = root or gateway_root()
         self.python, self.entry, self.arguments = python, list(entry), list(arguments)

@@ -16,7 +16,7 @@ from gateway.core.record import Entry
 from gateway.core.router import Router
 from gateway.core.uplink import Login
 from gateway.mqtt.errors import PacketError
-from gateway.settings import Sources, load
+from gateway.settings.table import Sources, load
 
 K = TypeVar("K")
 

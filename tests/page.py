@@ -53,9 +53,9 @@ class Page:
         if body is not None:
             given.setdefault("Content-Type", "application/x-www-form-urlencoded")
         if self.tls is None:
-            link = http.client.HTTPConnection(self.host, self.port, timeout=10)
+            link = http.client.HTTPConnection(self.host, self.port, timeout=WAIT_S)
         else:
-            link = http.client.HTTPSConnection(self.host, self.port, timeout=10, context=self.tls)
+            link = http.client.HTTPSConnection(self.host, self.port, timeout=WAIT_S, context=self.tls)
         try:
             link.request(method, path, body, given)
             answer = link.getresponse()

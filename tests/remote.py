@@ -22,6 +22,8 @@ from gateway.mqtt.packets import (
     Publish,
     Suback,
     Subscribe,
+    Unsuback,
+    Unsubscribe,
 )
 from gateway.net.websocket import ServerWebSocket
 
@@ -68,13 +70,16 @@ class Told(asyncio.Protocol):
             remote.connects.append(packet)
             if remote.silent:
                 return
-            self.send(Connack(False, remote.connack))
+            self.send(Connack(remote.present, remote.connack))
             if remote.connack and self.transport is not None:
                 self.transport.close()
         elif isinstance(packet, Subscribe):
             self.filters += [one.filter for one in packet.filters if one.filter not in remote.denies]
             codes = [0x87 if one.filter in remote.denies else one.qos for one in packet.filters]
             self.send(Suback(packet.packet_id, codes))
+        elif isinstance(packet, Unsubscribe):
+            if remote.forgets:
+                self.send(Unsuback(packet.packet_id, [0] * len(packet.filters)))
         elif isinstance(packet, Publish):
             remote.publishes.append(packet)
             if packet.qos:
@@ -98,6 +103,8 @@ class FakeRemote:
         self.forwards = True
         self.silent = False  # no CONNACK
         self.connack = 0
+        self.present = False  # it says that it knows the session
+        self.forgets = True  # it answers an UNSUBSCRIBE
         self.denies: set[str] = set()  # filters
         self.dials = 0
         self.links: list[Told] = []

@@ -5,11 +5,13 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Self, final
 
-CONNECT, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, PINGREQ, DISCONNECT = 1, 3, 4, 5, 6, 7, 8, 12, 14
+CONNECT, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT = (
+    1, 3, 4, 5, 6, 7, 8, 10, 12, 14
+)  # fmt: skip
 CONNACK = "20 03 00 00 00"
 RESUMED = "20 03 01 00 00"
 CONNACK_4 = "20 02 00 00"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @final

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 60.0
 
 
 async def until(true: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:

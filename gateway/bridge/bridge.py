@@ -1,7 +1,7 @@
 """The bridge beside the core: takes what happened to nodes, keeps what is known of them, asks for rebirths."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, final
 
 from gateway.bridge.commands import WriteError, write
@@ -12,7 +12,7 @@ from gateway.bridge.rebirths import Asking, can_rebirth
 from gateway.core.births import KEY as BIRTH
 from gateway.core.nodes import DBIRTH, FORGOTTEN, NBIRTH, TYPES, Node, Tap
 from gateway.core.port import BridgePort
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 
 COUNTERS_MS: Final = 30_000  # between two rounds in which counters are stored
 LOOKING_MS: Final = 30_000  # a node's messages are kept so long after somebody asked for its values
@@ -90,14 +90,14 @@ class Bridge:
                 self._port.keep(KEY + key, self.observer.row(node), now)
         self.observer.changed.clear()
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """What is known of each node, by name."""
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        """What is known of each node, by name; good for use over many turns."""
         found = {node.key: node for node in self._port.nodes() if node.sources}
         silent = [key for key in self.observer.nodes if key not in found]
         for key in silent:
             group, _, edge = key.partition("/")
             found[key] = Node(group, edge)
-        return [self.observer.report(found[key]) for key in sorted(found)]
+        return (self.observer.report(found[key]) for key in sorted(found))
 
     def totals(self) -> dict[str, int]:
         """Of all nodes together; they count over restarts."""

@@ -7,8 +7,8 @@ is replaced before the first client comes in.
 
 from typing import Final, final
 
-from gateway.bridge_settings import state_topics
 from gateway.core.port import BridgePort
+from gateway.settings.bridge import state_topics
 from sparkplug.state import State, encode
 
 KEY: Final = "host"  # the row with the id that was used last

@@ -8,7 +8,7 @@ import asyncio
 import ssl
 import time
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -62,7 +62,8 @@ def _now() -> int:
 @final
 class Republishing:
     """``filters``: the topics of the sources; ``expiry_s``: how long their broker keeps what comes while this is away;
-    ``retry_s``: how long a broker that is lost is tried again, then LostError."""
+    ``retry_s``: how long a broker that is lost is tried again, then LostError. ``others`` are tried in their turn when
+    the destination cannot be reached; who is connected stays there."""
 
     def __init__(
         self,
@@ -74,10 +75,12 @@ class Republishing:
         state: Path,
         expiry_s: int,
         retry_s: float,
+        others: Sequence[Place] = (),
     ) -> None:
         self.totals = Totals()
         self._machine = machine
-        self._destination, self._filters, self._state, self._retry_s = destination, filters, state, retry_s
+        self._filters, self._state, self._retry_s = filters, state, retry_s
+        self._destinations: deque[Place] = deque((destination, *others))  # the one to try next at the head
         self._outbox: deque[Action] = deque()
         self._commands: asyncio.Queue[ToSource] = asyncio.Queue()
         self._wake = asyncio.Event()
@@ -229,7 +232,7 @@ class Republishing:
 
     async def _open(self) -> Client:
         """A connection with the next will; its bdSeq is on disk before. Raises LostError, RefusedError."""
-        place, will = self._destination, self._machine.connect(_now()).will
+        place, will = self._destinations[0], self._machine.connect(_now()).will
         self._remember()
         link = Client(
             place.host, place.port, client_id=place.client_id, username=place.username, password=place.password,
@@ -238,7 +241,9 @@ class Republishing:
         )  # fmt: skip
         try:
             await link.open()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, LostError):
+                self._destinations.rotate(-1)
             self._machine.disconnected(_now())
             link.lost.set()  # what is half open is of no use
             await link.close()

@@ -13,8 +13,8 @@ from gateway.cli.status import JsonOption
 from gateway.cli.telling import tell_broker
 from gateway.core.acl import READ, ROLES, WRITE, Rights, Rule, expand
 from gateway.core.topics import check_filter, split_share
-from gateway.rule_kinds import ACCESS, AclRules
-from gateway.settings import Settings
+from gateway.settings.rule_kinds import ACCESS, AclRules
+from gateway.settings.table import Settings
 
 app = typer.Typer(
     help="Rules of who may publish and subscribe where. A running broker takes changes over at once.",

@@ -12,9 +12,11 @@ from gateway import __version__
 from gateway.cli.options import ConfigOption, DataDirOption, settings_from
 from gateway.cli.status import JsonOption, size
 from gateway.cli.terminal import time_of
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 from gateway.store.backup import check, restore, take
 from gateway.store.clock import read_clocks
+from gateway.tokens import FILE as TOKENS
+from gateway.uplink.remembered import FILE as UPLINKS
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
 
@@ -74,7 +76,8 @@ def restore_backup(
 
 def _files(settings: Settings, config: Path | None) -> dict[str, Path]:
     """What belongs to the gateway besides its database, by its name in the backup."""
-    paths = [config, settings.passwords, settings.access_file, settings.tls_cert, settings.tls_key]
-    paths += [settings.tls_client_ca, settings.tls_crl, *(settings.data_dir / "ca").rglob("*")]
+    paths = [config, settings.passwords, settings.access_file, settings.data_dir / TOKENS, settings.data_dir / UPLINKS]
+    paths += [settings.tls_cert, settings.tls_key, settings.tls_client_ca, settings.tls_crl]
+    paths += [*(settings.data_dir / "ca").rglob("*")]
     found = {path.absolute() for path in paths if path is not None and path.is_file()}
     return {f"files/{number}-{path.name}": path for number, path in enumerate(sorted(found))}

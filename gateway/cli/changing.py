@@ -9,10 +9,11 @@ import typer
 
 from gateway.cli.control import NoBrokerError, RefusedError, ask
 from gateway.cli.options import ConfigOption, DataDirOption, SetOption, UsageError, settings_from
+from gateway.cli.remote import broker_at, is_remote
 from gateway.cli.status import JsonOption
 from gateway.cli.terminal import time_of
-from gateway.settings import TABLE, Settings, as_toml
-from gateway.settings_file import check, history, planned, read, write
+from gateway.settings.file import changed_lines, check, history, planned, read, write
+from gateway.settings.table import TABLE, Settings, as_toml
 from gateway.store.clock import read_clocks
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
@@ -26,6 +27,11 @@ def get(
 ) -> None:
     """Print the value of one setting as TOML."""
     _known(name)
+    if is_remote():
+        if sets:
+            raise UsageError("--url: expected no --set, which changes the settings of this machine")
+        typer.echo(broker_at(config, data_dir).ask({"cmd": "settings"}).get(name, ""))
+        return
     (line,) = as_toml(settings_from(config, data_dir, None, sets), [name])
     typer.echo(line.partition(" = ")[2])
 
@@ -39,14 +45,14 @@ def set_(
 
     Nothing is written unless all settings are sound together; comments stay.
     """
-    path, changes = _file(config), dict[str, object]()
+    changes = dict[str, object]()
     for text in assignments:
         name, equals, value = text.partition("=")
         name = name.strip()
         if not equals:
             raise UsageError(f'"{text}": expected KEY=VALUE')
         changes[name] = _known(name).kind.from_text(value.strip())
-    _write(path, planned(path, changes), dry_run)
+    _change(config, changes, dry_run)
 
 
 def unset(
@@ -55,10 +61,9 @@ def unset(
     dry_run: DryRunOption = False,
 ) -> None:
     """Take settings out of the file, so that their defaults count."""
-    path = _file(config)
     for name in names:
         _known(name)
-    _write(path, planned(path, dict.fromkeys(names)), dry_run)
+    _change(config, dict.fromkeys(names), dry_run)
 
 
 def diff(config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
@@ -97,13 +102,24 @@ def rollback(
     _write(path, read(kept[name]), dry_run)
 
 
+def _change(config: Path | None, changes: dict[str, object], dry_run: bool) -> None:
+    """In the settings file of this machine, or of the one that --url names."""
+    if not is_remote():
+        path = _file(config)
+        _write(path, planned(path, changes), dry_run)
+        return
+    told = broker_at(config, None).ask({"cmd": "config", "set": changes, "dry_run": dry_run})
+    for line in told["diff"]:
+        typer.echo(line)
+    if not dry_run:
+        _in_force(told["file"], told["fault"], told["later"])
+
+
 def _write(path: Path, text: str, dry_run: bool) -> None:
     before = read(path)
     settings = check(path, text) if dry_run else write(path, text, stamp())
-    for line in difflib.unified_diff(
-        before.splitlines(), text.splitlines(), str(path), str(path), "before", "now", n=0
-    ):
-        typer.echo(line.rstrip("\n"))
+    for line in changed_lines(before, text, path):
+        typer.echo(line)
     if not dry_run:
         tell(path, settings)
 
@@ -115,11 +131,17 @@ def tell(path: Path, settings: Settings, err: bool = False) -> None:
     except NoBrokerError:
         typer.echo(f"{path}: written; no gateway runs", err=err)
     except RefusedError as error:
-        typer.echo(f"{path}: written, but the running gateway refused it: {error}", err=err)
-        raise typer.Exit(1) from None
+        _in_force(path, str(error), [], err)
     else:
-        restart = "".join(f"; {name}: restart needed" for name in later)
-        typer.echo(f"{path}: written and in force{restart}", err=err)
+        _in_force(path, "", later, err)
+
+
+def _in_force(path: Path | str, fault: str, later: list[str], err: bool = False) -> None:
+    if fault:
+        typer.echo(f"{path}: written, but the running gateway refused it: {fault}", err=err)
+        raise typer.Exit(1)
+    restart = "".join(f"; {name}: restart needed" for name in later)
+    typer.echo(f"{path}: written and in force{restart}", err=err)
 
 
 def _file(config: Path | None) -> Path:

@@ -17,7 +17,7 @@ from gateway.client import Client, Subscription
 from gateway.collect.collector import Collector, Identity
 from gateway.collect.files import FileError, file_at
 from gateway.core.limits import NEVER
-from gateway.kinds import Duration
+from gateway.settings.kinds import Duration
 
 _KEEPALIVE_S: Final = 30
 _LEAVE_S: Final = 10.0

@@ -20,14 +20,14 @@ from gateway.cli.doctor import OutageOption, seconds_of
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
 from gateway.cli.status import JsonOption
 from gateway.cli.telling import tell_broker
-from gateway.collector_settings import PRODUCTS
 from gateway.core.acl import READ, Rule
 from gateway.core.rules import rule_of
 from gateway.core.topics import check_filter, split_share
 from gateway.doctor.presets import Wanted, is_ours, limits, rows, typed_in
-from gateway.settings import Settings
-from gateway.settings_file import check, planned, read, write
-from gateway.settings_rows import with_rows, without_rows
+from gateway.settings.collector import PRODUCTS
+from gateway.settings.file import check, planned, read, write
+from gateway.settings.rows import with_rows, without_rows
+from gateway.settings.table import Settings
 
 app = typer.Typer(help="Collectors: their user, rights and session, and their own settings.", no_args_is_help=True)
 

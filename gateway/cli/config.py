@@ -8,7 +8,8 @@ import typer
 from gateway.cli import changing
 from gateway.cli.importing import import_settings
 from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, UsageError, settings_from
-from gateway.settings import TABLE, as_toml
+from gateway.cli.remote import broker_at, is_remote
+from gateway.settings.table import TABLE, as_toml
 
 app = typer.Typer(help="Check, show, write, change and import settings.", no_args_is_help=True)
 app.command("import")(import_settings)
@@ -41,7 +42,14 @@ def show(
     for name in names or ():
         if name not in TABLE:
             raise UsageError(f"{name} is no setting; forebay config show lists them")
-    for line in as_toml(settings_from(config, data_dir, listen, sets), names or ()):
+    if is_remote():
+        if listen or sets:
+            raise UsageError("--url: expected no --listen and no --set, which change the settings of this machine")
+        running = broker_at(config, data_dir).ask({"cmd": "settings"})
+        lines = iter([f"{name} = {value}" for name, value in running.items() if not names or name in names])
+    else:
+        lines = as_toml(settings_from(config, data_dir, listen, sets), names or ())
+    for line in lines:
         typer.echo(line)
 
 

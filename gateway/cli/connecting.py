@@ -11,8 +11,16 @@ import typer
 from gateway.cli.options import UsageError
 from gateway.cli.user import read_password
 from gateway.client import Client, LostError, RefusedError
+from gateway.hosts import is_host
 
-HostOption = Annotated[str, typer.Option("--host", "-h", help="The broker.")]
+
+def _host(text: str) -> str:
+    if not is_host(text):
+        raise UsageError(f"--host {text}: expected a name or an address")
+    return text
+
+
+HostOption = Annotated[str, typer.Option("--host", "-h", help="The broker.", callback=_host)]
 PortOption = Annotated[int, typer.Option("--port", "-p", min=1, max=65535)]
 UserOption = Annotated[str | None, typer.Option("--user", "-u", help="User name.", show_default=False)]
 TlsOption = Annotated[

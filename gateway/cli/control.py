@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 from typing import Any, Self, final
 
-from gateway.net.control import ShortPath
+from gateway.net.control import ShortPath, elsewhere
 
 _TIMEOUT_S = 10.0
 
@@ -36,12 +36,20 @@ class Conversation:
     def __enter__(self) -> Self:
         self._link.settimeout(_TIMEOUT_S)
         try:
-            with ShortPath(self._path) as short:
-                self._link.connect(short)
+            try:
+                self._connect(self._path)
+            except OSError:
+                if not elsewhere(self._path).is_socket():
+                    raise
+                self._connect(elsewhere(self._path))
         except OSError as error:
             self._close()
             raise self._nobody(error) from None
         return self
+
+    def _connect(self, path: Path) -> None:
+        with ShortPath(path) as short:
+            self._link.connect(short)
 
     def __exit__(self, *_: object) -> None:
         self._close()

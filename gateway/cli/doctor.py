@@ -7,11 +7,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gateway.cli.control import ask
-from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
+from gateway.cli.options import ConfigOption, DataDirOption, UsageError
+from gateway.cli.remote import broker_at
 from gateway.cli.status import JsonOption, span
 from gateway.cli.terminal import shown
-from gateway.kinds import Duration
+from gateway.doctor.snapshot import Ask
+from gateway.settings.kinds import Duration
 
 CODES: Final = {"error": 4, "warning": 1}  # exit codes; the worst counts
 BUFFERED: Final = {"yes": "yes", "no": "no", "only_while": "only while"}
@@ -46,13 +47,14 @@ def doctor(
 
     Exit code 0: nothing found (notes apart). 1: warnings. 4: messages are lost in such an outage.
     """
-    request = {
-        "cmd": "doctor",
-        "outage_s": seconds_of("--outage", outage),
-        "unacked_s": seconds_of("--unacked", unacked),
-        "keep_alive_s": seconds_of("--keep-alive", keep_alive),
-    }
-    report = ask(settings_from(config, data_dir).control_socket, request)
+    from gateway.doctor.answer import report as report_of
+
+    wanted = Ask(
+        outage_s=seconds_of("--outage", outage),
+        unacked_s=seconds_of("--unacked", unacked),
+        keep_alive_s=seconds_of("--keep-alive", keep_alive),
+    )
+    report = report_of(broker_at(config, data_dir).ask({"cmd": "doctor"}), wanted)
     if as_json:
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:

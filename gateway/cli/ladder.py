@@ -19,7 +19,7 @@ from gateway.cli.options import ConfigOption, DataDirOption, settings_from
 from gateway.cli.status import JsonOption
 from gateway.cli.terminal import shown
 from gateway.profiles import Profile
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 
 POLL_S = 1.0
 

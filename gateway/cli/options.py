@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.settings import Settings, Sources, load
+from gateway.settings.table import Settings, Sources, load
 
 ConfigOption = Annotated[
     Path | None,

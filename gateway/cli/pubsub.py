@@ -22,7 +22,7 @@ from gateway.cli.options import UsageError
 from gateway.cli.user import PasswordFileOption
 from gateway.client import Client, Delivery, RefusedError, Subscription
 from gateway.core.limits import NEVER
-from gateway.kinds import Duration
+from gateway.settings.kinds import Duration
 
 _RESUME_S = 300  # how long the broker keeps a QoS 2 publisher that went away
 

@@ -26,8 +26,8 @@ from gateway.cli.connecting import (
     tls_with,
     while_open,
 )
-from gateway.cli.control import ask
 from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+from gateway.cli.remote import broker_at
 from gateway.cli.status import JsonOption, size
 from gateway.cli.terminal import shown
 from gateway.cli.user import PasswordFileOption
@@ -111,11 +111,11 @@ def drop(
     data_dir: DataDirOption = None,
 ) -> None:
     """Drop all that waits for a session that is away; it stays, and so do its subscriptions."""
-    settings = settings_from(config, data_dir)
-    row = ask(settings.control_socket, {"cmd": "session", "client_id": client_id})
+    broker = broker_at(config, data_dir)
+    row = broker.ask({"cmd": "session", "client_id": client_id})
     if not yes:
         typer.confirm(f"Drop {row['queue_messages']} messages of {client_id} for good?", abort=True, err=True)
-    dropped = ask(settings.control_socket, {"cmd": "discard", "client_id": client_id})
+    dropped = broker.ask({"cmd": "discard", "client_id": client_id})
     typer.echo(f"{client_id}: {dropped} messages dropped")
 
 

@@ -3,16 +3,17 @@
 import sys
 from collections.abc import Iterator
 
-from gateway.settings import TABLE
-from gateway.uplink_settings import FIELDS
+from gateway.settings.table import TABLE
+from gateway.settings.uplink import FIELDS
 
 _HEAD = """# Settings
 
-Generated from `gateway/settings.py` by `make docs`; do not edit.
+Generated from `gateway/settings` by `make docs`; do not edit.
 
-Every setting has a default, so no file is needed. Later sources win: the settings file (`--config FILE`, or
-`FOREBAY_CONFIG`), the environment, `--set KEY=VALUE`, then `--listen` and `--data-dir`. `forebay config init` writes a
-file with every setting at its default, `forebay config check` reads one, `forebay config show` prints what is in force.
+Every setting has a default, so no file is needed. Later sources win: what the board makes of the default
+([boards.md](boards.md)), the settings file (`--config FILE`, or `FOREBAY_CONFIG`), the environment, `--set KEY=VALUE`,
+then `--listen` and `--data-dir`. `forebay config init` writes a file with every setting at its default, `forebay config
+check` reads one, `forebay config show` prints what is in force.
 
 Times: a number counts seconds; `"500ms"`, `"30s"`, `"5m"`, `"2h"`, `"7d"` work too. Sizes: a number counts bytes;
 `"64KiB"`, `"512MiB"`, `"1GiB"` work too. In the environment and with `--set`, lists are separated by commas. A wrong

@@ -5,6 +5,7 @@ import os
 import sys
 from typing import Final
 
+from gateway.appliance.facts import why_forgotten
 from gateway.cli.options import ConfigOption, DataDirOption, ListenOption, SetOption, settings_from
 from gateway.store.backup import DATABASE
 from gateway.store.migrations import create
@@ -18,7 +19,8 @@ def run(
 ) -> None:
     """Run the broker in the foreground until SIGTERM or Ctrl-C; SIGHUP reads settings and users again."""
     settings = settings_from(config, data_dir, listen, sets, tell=False)
-    create(settings.data_dir / DATABASE)
+    if not why_forgotten():  # else a new one would say that there are no sessions, of which the lost one is full
+        create(settings.data_dir / DATABASE)
     sources = settings.sources
     # the broker runs for months: it starts anew without what only a command line or a new database needs (16 MB)
     told = json.dumps([str(sources.config) if sources.config else None, sources.sets, sources.options])

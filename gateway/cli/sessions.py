@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.cli import watching
-from gateway.cli.control import ask
-from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+from gateway.cli.options import ConfigOption, DataDirOption
+from gateway.cli.remote import broker_at
 from gateway.cli.status import JsonOption, size, span
 from gateway.cli.watching import WatchOption
 
@@ -21,8 +21,8 @@ def list_sessions(
     config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False, watch: WatchOption = 0
 ) -> None:
     """List the sessions, the longest queue first."""
-    socket = settings_from(config, data_dir).control_socket
-    watching.show(lambda: ask(socket, {"cmd": "sessions"}), _table, as_json, watch)
+    broker = broker_at(config, data_dir)
+    watching.show(lambda: broker.ask({"cmd": "sessions"}), _table, as_json, watch)
 
 
 @app.command("watch")
@@ -61,7 +61,7 @@ def show(
     client_id: str, config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False
 ) -> None:
     """Show one session with its subscriptions."""
-    row = ask(settings_from(config, data_dir).control_socket, {"cmd": "session", "client_id": client_id})
+    row = broker_at(config, data_dir).ask({"cmd": "session", "client_id": client_id})
     if as_json:
         typer.echo(json.dumps(row, indent=2, ensure_ascii=False))
         return
@@ -96,7 +96,7 @@ def show(
 @app.command()
 def remove(client_id: str, config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
     """End a session: disconnect its client, drop its subscriptions and what waits for it."""
-    ask(settings_from(config, data_dir).control_socket, {"cmd": "remove", "client_id": client_id})
+    broker_at(config, data_dir).ask({"cmd": "remove", "client_id": client_id})
     typer.echo(f"{client_id}: removed")
 
 

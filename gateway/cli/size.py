@@ -12,16 +12,18 @@ from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 from rich.table import Table
 
+from gateway.boards import CLASSES, NONE, Board
+from gateway.boards import board as board_of
+from gateway.boards import names as board_names
 from gateway.cli.changing import stamp, tell
 from gateway.cli.control import ask
 from gateway.cli.doctor import OutageOption, seconds_of
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
 from gateway.cli.status import JsonOption, span
 from gateway.cli.status import size as shown_size
-from gateway.doctor.boards import BOARDS, Board
 from gateway.doctor.size import Load, Sized, size
-from gateway.kinds import Size
-from gateway.settings_file import planned, write
+from gateway.settings.file import planned, write
+from gateway.settings.kinds import Size
 
 MEASURE_S: Final = 60
 _SIZE: Final = Size(1)
@@ -42,7 +44,9 @@ def size_command(
         bool, typer.Option("--batching", help="The collectors acknowledge in batches, later than the commit window.")
     ] = False,
     drain: Annotated[float, typer.Option("--drain", min=1, help="Messages a second that a collector takes.")] = 5000.0,
-    board: Annotated[str, typer.Option("--board", help=f"One of {', '.join(BOARDS)}.")] = "x86",
+    board: Annotated[
+        str, typer.Option("--board", help=f"One of {', '.join(board_names())}; this one, or x86.", show_default=False)
+    ] = "",
     endurance: Annotated[str, typer.Option("--endurance", help="Bytes that its storage bears, such as 40TiB.")] = "",
     measure: Annotated[
         str, typer.Option("--measure", metavar="TIME", help="Take the rates of the running broker, over this time.")
@@ -56,13 +60,14 @@ def size_command(
 
     Exit code 0: it fits on the board. 1: it does not.
     """
-    where = _board(board, endurance)
+    settings = settings_from(config, data_dir)
+    where = _board(board or (settings.on_board if settings.on_board != NONE else "x86"), endurance)
     load = Load(
         rate=rate, payload=payload, topic=topic, burst=burst, collectors=sessions, connections=connections,
         outage_s=seconds_of("--outage", outage), away_days=away, prompt=not batching, drain=drain,
     )  # fmt: skip
     if measure:
-        load = _measured(load, settings_from(config, data_dir).control_socket, seconds_of("--measure", measure))
+        load = _measured(load, settings.control_socket, seconds_of("--measure", measure))
     if load.rate <= 0:
         raise UsageError("no rate: expected --rate MESSAGES or --measure TIME")
     sized = size(load, where)
@@ -80,12 +85,12 @@ def size_command(
 
 
 def _board(name: str, endurance: str) -> Board:
-    if name not in BOARDS:
-        raise UsageError(f"--board {name}: expected one of {', '.join(BOARDS)}")
+    if name not in board_names():
+        raise UsageError(f"--board {name}: expected one of {', '.join(board_names())}")
     if not endurance:
-        return BOARDS[name]
+        return board_of(name)
     try:
-        return dataclasses.replace(BOARDS[name], endurance_bytes=_SIZE.parse(_SIZE.from_text(endurance)))
+        return dataclasses.replace(board_of(name), endurance_bytes=_SIZE.parse(_SIZE.from_text(endurance)))
     except ValueError:
         raise UsageError(f"--endurance {endurance}: expected {_SIZE.allowed}") from None
 
@@ -131,7 +136,7 @@ def _print(load: Load, board: Board, sized: Sized) -> None:
 
 def _lines(load: Load, board: Board, sized: Sized) -> list[tuple[str, str]]:
     drain = "never: the collector takes less than comes" if sized.drain_s is None else span(sized.drain_s * 1000)
-    room = f"{shown_size(board.disk_bytes)} of {board.storage}"
+    room = f"{shown_size(board.disk_bytes)} of {CLASSES[board.storage]}"
     return [
         ("load", f"{load.rate:.4g} messages/s of {load.payload:.0f} bytes for {load.collectors} collectors"),
         ("outage", f"{span(load.outage_s * 1000)}: {sized.messages} messages"),

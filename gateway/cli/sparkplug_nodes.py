@@ -7,8 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gateway.cli.control import ask
-from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+from gateway.cli.options import ConfigOption, DataDirOption
+from gateway.cli.remote import broker_at
 from gateway.cli.status import JsonOption
 from gateway.cli.terminal import shown, time_of
 
@@ -20,7 +20,7 @@ def nodes(
     as_json: JsonOption = False,
 ) -> None:
     """List the Sparkplug nodes: how they connect and publish, and what of theirs may be lost."""
-    rows = ask(settings_from(config, data_dir).control_socket, {"cmd": "sparkplug_nodes"})
+    rows = broker_at(config, data_dir).ask({"cmd": "sparkplug_nodes"})
     if node:
         rows = [row for row in rows if row["node"] == node]
         if not rows:
@@ -36,7 +36,7 @@ def nodes(
 
 def rebirth(node: str, config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
     """Ask a node (GROUP/EDGE_NODE) to publish its births again."""
-    ask(settings_from(config, data_dir).control_socket, {"cmd": "sparkplug_rebirth", "node": node})
+    broker_at(config, data_dir).ask({"cmd": "sparkplug_rebirth", "node": node})
     typer.echo(f"{node}: asked")
 
 

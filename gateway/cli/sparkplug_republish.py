@@ -25,7 +25,7 @@ from gateway.cli.options import ConfigOption, UsageError, settings_from
 from gateway.cli.uplink_trial import uplink_named
 from gateway.cli.user import PasswordFileOption
 from gateway.core.limits import NEVER
-from gateway.kinds import Duration
+from gateway.settings.kinds import Duration
 from sparkplug.model import PayloadError
 from sparkplug.republish import Republisher
 from sparkplug.topic import NAMESPACE, NodeId, TopicError, check_id
@@ -98,7 +98,7 @@ def republish(
     here = Place(host, port, f"forebay-republish-{name}", user, password, tls_with(tls_ca), keep_alive)
     if to is not None:
         password = password_of(to_user, to_password_file)
-        there = Place(to, to_port, f"forebay-edge-{name}", to_user, password, tls_with(to_tls_ca), keep_alive)
+        there = [Place(to, to_port, f"forebay-edge-{name}", to_user, password, tls_with(to_tls_ca), keep_alive)]
     else:
         there = _of_uplink(str(uplink), config, f"forebay-edge-{name}")
     try:
@@ -114,30 +114,33 @@ def republish(
         raise UsageError(f"{state}: a birth in it cannot be read: {error}") from None
 
 
-def _of_uplink(name: str, config: Path | None, client_id: str) -> Place:
-    """Its first address, with its user and certificates. Raises UsageError and SettingsError."""
+def _of_uplink(name: str, config: Path | None, client_id: str) -> list[Place]:
+    """Its addresses, with its user and certificates. Raises UsageError and SettingsError."""
     from gateway.uplink.dial import DialError, tls_context
     from gateway.uplink.login import password_of as password_there
 
     row = uplink_named(settings_from(config, None).uplink, name)
-    remote = row.addresses[0]
-    if remote.websocket:
-        raise UsageError(f"uplink {name}: {remote}: expected mqtt:// or mqtts:// for an edge node")
+    for remote in row.addresses:
+        if remote.websocket:
+            raise UsageError(f"uplink {name}: {remote}: expected mqtt:// or mqtts:// for an edge node")
     try:
-        tls = tls_context(row) if remote.tls else None
+        tls = tls_context(row) if any(remote.tls for remote in row.addresses) else None
         user, password = row.user or None, password_there(row)
     except DialError as error:
         raise UsageError(f"uplink {name}: {error}") from None
-    return Place(remote.host, remote.port, client_id, user, password, tls, row.keep_alive_s)
+    return [
+        Place(one.host, one.port, client_id, user, password, tls if one.tls else None, row.keep_alive_s)
+        for one in row.addresses
+    ]
 
 
 async def _run(
-    machine: Republisher, here: Place, there: Place, filters: list[str], state: Path, expiry_s: int, retry_s: float,
-    duration_s: float | None, as_json: bool,
+    machine: Republisher, here: Place, there: list[Place], filters: list[str], state: Path, expiry_s: int,
+    retry_s: float, duration_s: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """To the end, then the summary. Raises LostError, RefusedError, StateFileError."""
     running = Republishing(
-        machine, here, there, filters=filters, state=state, expiry_s=expiry_s, retry_s=retry_s
+        machine, here, there[0], filters=filters, state=state, expiry_s=expiry_s, retry_s=retry_s, others=there[1:]
     )  # fmt: skip
     start, loop = time.monotonic(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, running.stop)

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from gateway.cli.control import ask
-from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+from gateway.cli.options import ConfigOption, DataDirOption
+from gateway.cli.remote import broker_at
 from gateway.cli.watching import WatchOption, show
 from gateway.figures import size as size
 from gateway.figures import span as span
@@ -18,8 +18,8 @@ def status(
     config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False, watch: WatchOption = 0
 ) -> None:
     """What the running broker holds: sessions, queues, store, drops by reason."""
-    socket = settings_from(config, data_dir).control_socket
-    show(lambda: ask(socket, {"cmd": "status"}), _table, as_json, watch)
+    broker = broker_at(config, data_dir)
+    show(lambda: broker.ask({"cmd": "status"}), _table, as_json, watch)
 
 
 def _table(answer: dict[str, Any]) -> Table:
@@ -38,6 +38,7 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
     drops = ", ".join(f"{reason} {count}" for reason, count in sorted(answer["drops"].items()) if count) or "none"
     return [
         ("broker", f"forebay {answer['version']} ({kind}), up {span(answer['uptime_s'] * 1000)}"),
+        *_alarms(answer),
         ("listeners", ", ".join(answer["listeners"])),
         ("connections", str(answer["connections"])),
         (
@@ -58,12 +59,38 @@ def _rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
             "commits",
             f"{store['commits']}, p50 {store['commit_ms_p50']:.1f} ms, p99 {store['commit_ms_p99']:.1f} ms",
         ),
+        ("disk", _wear(answer["wear"])),
         ("store error", store["error"] or "none"),
         *((f"uplink {row['name']}", _uplink(row)) for row in answer["uplinks"]),
+        *(_engine(answer["engine"]) if answer["engine"]["name"] != "sqlite" else ()),
         ("clock", "synchronised" if answer["clock"]["synchronised"] else "not synchronised"),
         ("dropped", drops if answer["exact"] else f"{drops} (at least: the broker was not stopped cleanly)"),
         *((f"  {name}", str(value)) for name, value in sorted(answer["counters"].items()) if value),
     ]
+
+
+def _alarms(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    if answer["safe_mode"] is not None:
+        found = answer["safe_mode"]
+        which = "the last good settings" if found["last_good"] else "the settings as they are"
+        ends = span(found["ends_in_s"] * 1000)
+        rows.append(("SAFE MODE", f"after {found['crashes']} crashes, with {which}, uplinks held; ends in {ends}"))
+    if answer["read_only"]:
+        rows.append(("READ-ONLY", f"nothing can be kept: {answer['read_only']}"))
+    return rows
+
+
+def _wear(wear: dict[str, Any]) -> str:
+    where = " ".join(filter(None, (wear["disk"], wear["storage"]))) or "none of its own"
+    parts = [f"{where}: {size(wear['total_bytes'])} written"]
+    if wear["day_bytes"] is not None:
+        parts.append(f"{size(wear['day_bytes'])} a day")
+    if wear["life_left"] is not None:
+        parts.append(f"{100 * wear['life_left']:.0f} % of its life left ({wear['life_from']})")
+    if wear["years_left"] is not None:
+        parts.append(f"{wear['years_left']:.3g} years at this rate")
+    return ", ".join(parts)
 
 
 def _delayed(delayed: dict[str, Any]) -> str:
@@ -76,6 +103,23 @@ def _uplink(row: dict[str, Any]) -> str:
     waits = f"{row['queue_messages'] + row['inflight']} messages wait"
     error = f", {row['error']}" if row["error"] else ""
     return f"{row['state']}, {waits}{error}"
+
+
+def _engine(row: dict[str, Any]) -> list[tuple[str, str]]:
+    log = row["log"]
+    holds = ""
+    if "bytes" in log:
+        holds = f"; holds {log['messages']} messages, {size(log['bytes'])}, synced: {log['sync']}"
+    elif "topics" in log:
+        holds = f"; {log['messages']} unread messages in {log['topics']} topics on {log['servers']} servers"
+    waits = f"{row['waiting'] + row['in_flight']} messages wait for it"
+    error = f", {row['error']}" if row["error"] else ""
+    readers = [
+        (f"  {one['client_id']}", f"{'unknown' if one['lag'] is None else one['lag']} messages behind")
+        for one in row["applications"]
+        if one["reads"]
+    ]
+    return [(f"engine {row['name']}", f"{row['state']}, {waits}{holds}{error}"), *readers]
 
 
 def _drain(drain: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Telling a running broker that users, roles, rules or bans were changed."""
 
 from gateway.cli.control import NoBrokerError, ask
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 
 
 def tell_broker(settings: Settings) -> None:

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.cli import uplink_add, uplink_trial
-from gateway.cli.control import Conversation, RefusedError, ask
-from gateway.cli.options import ConfigOption, DataDirOption, settings_from
+from gateway.cli.control import RefusedError
+from gateway.cli.options import ConfigOption, DataDirOption
+from gateway.cli.remote import Broker, broker_at
 from gateway.cli.status import JsonOption, size, span
 
 app = typer.Typer(help="Brokers that messages go to, or come from.", no_args_is_help=True)
@@ -26,7 +27,7 @@ Row = dict[str, Any]
 @app.command("list")
 def list_uplinks(config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
     """List the uplinks of the running broker: state, address, what waits, and how fast it goes."""
-    rows = ask(settings_from(config, data_dir).control_socket, {"cmd": "uplinks"})
+    rows = broker_at(config, data_dir).ask({"cmd": "uplinks"})
     if as_json:
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
@@ -57,14 +58,14 @@ def _cells(row: Row) -> list[str]:
 @app.command()
 def pause(name: NameArgument, config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
     """End the connection and dial no more, over restarts too; what is to go out waits."""
-    ask(settings_from(config, data_dir).control_socket, {"cmd": "uplink_pause", "name": name})
+    broker_at(config, data_dir).ask({"cmd": "uplink_pause", "name": name})
     typer.echo(f"{name}: paused")
 
 
 @app.command()
 def resume(name: NameArgument, config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
     """Dial again."""
-    ask(settings_from(config, data_dir).control_socket, {"cmd": "uplink_resume", "name": name})
+    broker_at(config, data_dir).ask({"cmd": "uplink_resume", "name": name})
     typer.echo(f"{name}: resumed")
 
 
@@ -76,20 +77,20 @@ def drain(
     timeout: Annotated[float, typer.Option(help="Seconds after which it is no success; 0 = wait for ever.")] = 0,
 ) -> None:
     """Wait until nothing waits for the uplink any more; exit code 1 when that takes longer than the timeout."""
-    with Conversation(settings_from(config, data_dir).control_socket) as talk:
-        console = Console(stderr=True, highlight=False, markup=False)
-        end = time.monotonic() + timeout
-        with console.status("") as line:
-            while left := _left(row := _row(talk, name)):
-                line.update(_progress(row, left))
-                if timeout and time.monotonic() >= end:
-                    raise RefusedError(f"{name}: {left} messages still wait after {timeout:g} s ({row['state']})")
-                time.sleep(_LOOK_S)
+    broker = broker_at(config, data_dir)
+    console = Console(stderr=True, highlight=False, markup=False)
+    end = time.monotonic() + timeout
+    with console.status("") as line:
+        while left := _left(row := _row(broker, name)):
+            line.update(_progress(row, left))
+            if timeout and time.monotonic() >= end:
+                raise RefusedError(f"{name}: {left} messages still wait after {timeout:g} s ({row['state']})")
+            time.sleep(_LOOK_S)
     typer.echo(f"{name}: empty")
 
 
-def _row(talk: Conversation, name: str) -> Row:
-    rows: list[Row] = talk.ask({"cmd": "uplinks"})
+def _row(broker: Broker, name: str) -> Row:
+    rows: list[Row] = broker.ask({"cmd": "uplinks"})
     for row in rows:
         if row["name"] == name:
             return row

@@ -8,11 +8,11 @@ import typer
 from gateway.cli.changing import stamp
 from gateway.cli.control import NoBrokerError, RefusedError, ask
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError
-from gateway.entry import RowError
-from gateway.settings import Sources, load
-from gateway.settings_file import read, write
-from gateway.settings_rows import with_rows
-from gateway.uplink_settings import FIELDS, parsed
+from gateway.settings.entry import RowError
+from gateway.settings.file import read, write
+from gateway.settings.rows import with_rows
+from gateway.settings.table import Sources, load
+from gateway.settings.uplink import FIELDS, parsed
 
 Filters = list[str] | None
 

@@ -13,8 +13,8 @@ from gateway.cli.control import RefusedError as RefusedByBrokerError
 from gateway.cli.options import ConfigOption, DataDirOption, SetOption, UsageError, settings_from
 from gateway.cli.status import JsonOption
 from gateway.cli.terminal import shown
-from gateway.settings import Settings
-from gateway.uplink_settings import UplinkRow
+from gateway.settings.table import Settings
+from gateway.settings.uplink import UplinkRow
 
 
 def try_out(

@@ -4,17 +4,19 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gateway.access import Access, Ban, read_ban
 from gateway.auth import Passwords
+from gateway.cli.control import NoBrokerError
 from gateway.cli.options import ConfigOption, DataDirOption, UsageError, settings_from
-from gateway.cli.status import JsonOption
+from gateway.cli.remote import broker_at, is_remote
+from gateway.cli.status import JsonOption, span
 from gateway.cli.telling import tell_broker
 from gateway.core.acl import ROLES
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 
 app = typer.Typer(
     help="Users, their roles, and who is banned. A running broker takes changes over at once.", no_args_is_help=True
@@ -40,9 +42,8 @@ def read_password(file: Path | None, prompt: str) -> bytes | None:
     return None
 
 
-RoleOption = Annotated[
-    str | None, typer.Option("--role", help=f"{', '.join(ROLES)}, or one that rules name; none = no role.")
-]
+ROLE_HELP = f"{', '.join(ROLES)}, or one that rules name; none = no role."
+RoleOption = Annotated[str | None, typer.Option("--role", help=ROLE_HELP)]
 ClientIdOption = Annotated[str, typer.Option("--client-id", help="A client id; * and ? stand for others.")]
 AddressOption = Annotated[str, typer.Option("--address", help="An address or network, such as 10.0.0.0/24.")]
 
@@ -115,7 +116,7 @@ def list_users(config: ConfigOption = None, data_dir: DataDirOption = None, as_j
 @app.command("role")
 def give_role(
     name: str,
-    role: Annotated[str, typer.Argument(help=f"{', '.join(ROLES)}, or one that rules name; none = no role.")],
+    role: Annotated[str, typer.Argument(help=ROLE_HELP)],
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
@@ -153,27 +154,49 @@ def unban(
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Take a ban back."""
+    """Take a ban back, one for coming and going too often as well."""
     settings = settings_from(config, data_dir)
     banned = _ban(name, client_id, address)
+    lifted = client_id in [row["client_id"] for row in _running(config, data_dir)["flapping"]]
+    if lifted:
+        broker_at(config, data_dir).ask({"cmd": "unban", "client_id": client_id})
     access = Access(settings.access_file)
-    with access.change():
-        if banned not in access.bans:
-            raise UsageError(f"{banned.value}: expected a {banned.kind} in forebay user bans")
-        access.bans.remove(banned)
+    if banned in access.bans or not lifted:
+        with access.change():
+            if banned not in access.bans:
+                raise UsageError(f"{banned.value}: expected a {banned.kind} in forebay user bans")
+            access.bans.remove(banned)
     typer.echo(f"{banned.value}: no longer banned")
     tell_broker(settings)
 
 
 @app.command()
 def bans(config: ConfigOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
-    """List who is banned."""
-    rows = Access(settings_from(config, data_dir).access_file).bans
+    """List who is banned, also for a while for coming and going too often."""
+    running = _running(config, data_dir)
+    rows: list[dict[str, Any]] = running["bans"]
+    if not is_remote():  # what the file says, whether a broker runs or not
+        rows = [{banned.kind: banned.value} for banned in Access(settings_from(config, data_dir).access_file).bans]
     if as_json:
-        typer.echo(json.dumps([{banned.kind: banned.value} for banned in rows], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(rows + running["flapping"], indent=2, ensure_ascii=False))
         return
-    for banned in rows:
-        typer.echo(f"{banned.kind} {banned.value}")
+    for row in rows:
+        for kind, value in row.items():
+            typer.echo(f"{kind} {value}")
+    for row in running["flapping"]:
+        left = span(row["left_s"] * 1000)
+        typer.echo(f"client_id {row['client_id']} came too often from {' and '.join(row['addresses'])}: {left} left")
+
+
+def _running(config: Path | None, data_dir: str | None) -> dict[str, Any]:
+    """What the running broker says of bans; nothing where none runs."""
+    try:
+        found: dict[str, Any] = broker_at(config, data_dir).ask({"cmd": "bans"})
+    except NoBrokerError:
+        if is_remote():
+            raise
+        return {"bans": [], "flapping": []}
+    return found
 
 
 def _ban(name: str, client_id: str, address: str) -> Ban:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, final
 
+from gateway.synced import synced
+
 _TAIL_BYTES: Final = 8 * 1024 * 1024  # of a file of lines, where what may come again is looked for
 _REMEMBERED: Final = 100_000  # ingest ids
 _HEAD: Final = b'{"topic": "'  # of a line
@@ -77,7 +79,7 @@ class Database:
 
     def write(self, rows: Sequence[Row]) -> int:
         try:
-            with self._database.atomic():
+            with synced(self._path.parent), self._database.atomic():
                 before = self._database.conn.total_changes
                 self._database.table("messages").insert_all(
                     ({**row._asdict(), "retain": int(row.retain), "properties": _text(row.properties),
@@ -133,9 +135,10 @@ class Lines:
         data = b"".join([_line(row) for row in fresh])
         try:
             done = 0
-            while done < len(data):
-                done += os.pwrite(self._file, data[done:], self._size + done)
-            os.fdatasync(self._file)
+            with synced(self._path.parent):
+                while done < len(data):
+                    done += os.pwrite(self._file, data[done:], self._size + done)
+                os.fdatasync(self._file)
         except OSError as error:
             raise FileError(f"{self._path}: cannot be written: {error.strerror}") from None
         self._size += len(data)

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple, final
 from urllib.parse import unquote, urlsplit
 
 from gateway.consumer.source import DeclarationError
+from gateway.hosts import is_host
 
 _PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
 
@@ -28,7 +29,13 @@ def address_of(url: str, password: str | None = None, tls: ssl.SSLContext | None
         port = parts.port
     except ValueError:
         raise DeclarationError(f'url "{_hidden(url)}": {allowed}') from None
-    if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or parts.query:
+    if (
+        parts.scheme not in _PORTS
+        or not parts.hostname
+        or not is_host(parts.hostname)
+        or parts.path not in ("", "/")
+        or parts.query
+    ):
         raise DeclarationError(f'url "{_hidden(url)}": {allowed}')
     username = None if parts.username is None else unquote(parts.username)
     said = password if password is not None else None if parts.password is None else unquote(parts.password)

@@ -18,6 +18,7 @@ from gateway.mqtt.encode import encode_publish
 from gateway.mqtt.errors import PacketError
 from gateway.mqtt.packets import V5, Properties, Publish
 from gateway.mqtt.properties import decode_properties, encode_properties
+from gateway.synced import synced
 
 _BUSY_S: Final = 2.0
 _SCHEMA: Final = """
@@ -95,7 +96,7 @@ class Journal:
     def add(self, copies: Sequence[tuple[Outgoing, int]], now_ms: int) -> None:
         """(message, delay in ms) of each; on disk when this returns, all of them or none."""
         rows = [(now_ms + delay_ms, delay_ms, self._boot, _frame(message)) for message, delay_ms in copies]
-        with self._using() as database:
+        with self._using() as database, synced(self._path.parent):
             database.execute("BEGIN IMMEDIATE")
             try:
                 database.executemany("INSERT INTO copies (due_ms, delay_ms, boot, frame) VALUES (?, ?, ?, ?)", rows)
@@ -155,11 +156,11 @@ class Journal:
         assert self._database is not None, "not open"
         try:
             yield self._database
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise _named(str(self._path), error) from None
 
 
-def _named(where: str, error: sqlite3.Error) -> JournalError:
+def _named(where: str, error: sqlite3.Error | OSError) -> JournalError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more exactly which
     return JournalError(f"{where}: {error}", code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 

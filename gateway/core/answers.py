@@ -1,9 +1,44 @@
 """Acknowledgements to publishers: in order for each connection, once what they promise is kept."""
 
+from typing import Final
+
 from gateway.core.model import Client
-from gateway.core.state import Core
+from gateway.core.state import Core, Waiter
 from gateway.mqtt.encode import encode_ack
 from gateway.mqtt.packets import PUBACK, PUBREC
+
+PONG: Final = b"\xd0\x00"
+
+
+def pong(core: Core, c: Client) -> None:
+    """PINGRESP, the one answer to QoS 0: what came before and must be kept is on disk, unless that takes nothing."""
+    number = c.kept0
+    flying = core.flying
+    if number > core.durable_commit and not core.error_since and not (flying is not None and flying.hangs):
+        if flying is not None and flying.number == number:
+            core.answer_with(flying, c, PONG)
+            return
+        if core.commit.urgent or core.commit.lazy_at:
+            core.answer_later(c, PONG)
+            return
+    core.send(c, PONG)
+
+
+def release_pongs(core: Core) -> None:
+    """The disk takes nothing, and the link is not to be cut for that."""
+    for commit in (core.flying, core.commit):
+        if commit is None:
+            continue
+        others: list[Waiter] = []
+        for w in commit.waiters:
+            c = w.client
+            if c is None or w.data != PONG:
+                others.append(w)
+                continue
+            core.answered(c)
+            if not c.closed and not c.closing:
+                core.send(c, PONG)
+        commit.waiters = others
 
 
 def release_acks(core: Core, c: Client) -> None:

@@ -88,6 +88,8 @@ def hold(b: Backlog, d: Delivery) -> None:
 def settle(core: Core, b: Backlog, d: Delivery, now: i64) -> None:
     """Acknowledged or dropped: never to be delivered from this queue again."""
     if b.ended:
+        if b.outer:
+            settle_outer(core, b, d)
         return
     m = d.message
     in_order = False
@@ -99,6 +101,17 @@ def settle(core: Core, b: Backlog, d: Delivery, now: i64) -> None:
         seq: int = m.seq
         b.restored.pop(seq, None)
     settle_place(core, b, m, in_order and not (b.ram and b.ram.head().message.seq < m.seq), now)
+
+
+def settle_outer(core: Core, b: Backlog, d: Delivery) -> None:
+    """It came from an engine, which is to hear of it."""
+    if d.held:
+        b.held.settle(d)
+    s = b.session
+    if s is not None and s.outer is not None and s.outer.backlog is b:
+        s.outer.waiting -= 1
+        position: int = d.message.seq
+        core.engine.settled.append((s.client_id, position))
 
 
 def settle_place(core: Core, b: Backlog, m: Message, in_order: bool, now: i64) -> None:

@@ -17,7 +17,7 @@ from gateway.core.ranks import overtake
 from gateway.core.refusal import resume, thrown_out
 from gateway.core.remote import Remote
 from gateway.core.state import Core
-from gateway.core.uplink import CONNECTED, DENIED, LOST, REFUSED, SESSION_PREFIX, Event, Login, Uplink
+from gateway.core.uplink import CONNECTED, DENIED, FORGOTTEN, LOST, REFUSED, SESSION_PREFIX, Event, Login, Uplink
 from gateway.mqtt.decode import Decoder
 from gateway.mqtt.encode import encode, encode_publish
 from gateway.mqtt.errors import ProtocolError
@@ -36,9 +36,17 @@ from gateway.mqtt.packets import (
     Properties,
     Suback,
     Subscribe,
+    Unsuback,
+    Unsubscribe,
     Will,
 )
-from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QOS_NOT_SUPPORTED, SESSION_TAKEN_OVER, reason_name
+from gateway.mqtt.reasons import (
+    KEEP_ALIVE_TIMEOUT,
+    PACKET_TOO_LARGE,
+    QOS_NOT_SUPPORTED,
+    SESSION_TAKEN_OVER,
+    reason_name,
+)
 
 RETURN_CODES: Final = [
     "accepted",
@@ -62,6 +70,7 @@ def dial(core: Core, link: object, peer: str, s: Session, login: Login, now: i64
     opened: int = now
     c = Client(link, peer, core.limits.max_packet_bytes, opened)
     c.decoder = Decoder(core.limits.max_packet_bytes, login.version)
+    c.decoder.passes_over = login.version != V5  # 3.1.1 cannot be told of the limit, and sends again what is refused
     c.version = login.version
     c.remote = Remote(login, uplink.rules, uplinks.origin, uplinks.hops_max)
     c.simple = False
@@ -165,20 +174,56 @@ def ask(core: Core, c: Client, s: Session, remote: Remote) -> None:
     filters = [Filter(rule.there, rule.qos, True, True, handling) for rule in uplink.in_rules()]
     if remote.login.beat_topic:
         filters.append(Filter(remote.login.beat_topic, 0, False, False, 2))
-    if not filters:
-        return
-    packet_id: int = (s.next_id + 32_768) % 65_535 + 1  # far from those that PUBLISHes get meanwhile
-    while packet_id in s.inflight:
-        packet_id = packet_id % 65_535 + 1
-    remote.asked[packet_id] = [f.filter for f in filters]
     if c.version != V5:
         filters = [Filter(f.filter, f.qos) for f in filters]
-    core.send(c, encode(Subscribe(packet_id, filters), c.version))
+    if filters:
+        subscribe(core, c, s, remote, filters)
+
+
+def subscribe(core: Core, c: Client, s: Session, remote: Remote, filters: list[Filter]) -> None:
+    """One SUBSCRIBE, or several where the remote takes none so large."""
+    packet_id = free_id(s, remote)
+    data = encode(Subscribe(packet_id, filters), c.version)
+    if c.max_packet == 0 or len(data) <= c.max_packet:
+        remote.asked[packet_id] = [f.filter for f in filters]
+        core.send(c, data)
+    elif len(filters) == 1:
+        core.uplinks.events.append(Event(remote.login.uplink, DENIED, PACKET_TOO_LARGE, filters[0].filter))
+    else:
+        half = len(filters) // 2
+        subscribe(core, c, s, remote, filters[:half])
+        subscribe(core, c, s, remote, filters[half:])
+
+
+def unsubscribe(core: Core, c: Client, s: Session, remote: Remote, filters: list[str]) -> None:
+    """What no rule names any more; the same in as many packets. FORGOTTEN follows when all are answered."""
+    packet_id = free_id(s, remote)
+    data = encode(Unsubscribe(packet_id, filters), c.version)
+    if c.max_packet == 0 or len(data) <= c.max_packet:
+        remote.forgetting[packet_id] = True
+        core.send(c, data)
+    elif len(filters) > 1:
+        half = len(filters) // 2
+        unsubscribe(core, c, s, remote, filters[:half])
+        unsubscribe(core, c, s, remote, filters[half:])
+
+
+def free_id(s: Session, remote: Remote) -> int:
+    """A packet id far from those that PUBLISHes get meanwhile."""
+    packet_id: int = (s.next_id + 32_768) % 65_535 + 1
+    while packet_id in s.inflight or packet_id in remote.asked or packet_id in remote.forgetting:
+        packet_id = packet_id % 65_535 + 1
+    return packet_id
 
 
 def on_other(core: Core, c: Client, s: Session, remote: Remote, p: Packet, now: i64) -> None:
     """A packet that only servers send. Raises PacketError for one that they must not."""
-    if p.type == PINGRESP or p.type == UNSUBACK:
+    if p.type == PINGRESP:
+        return
+    if p.type == UNSUBACK:
+        assert isinstance(p, Unsuback)
+        if remote.forgetting.pop(p.packet_id, False) and not remote.forgetting:
+            core.uplinks.events.append(Event(remote.login.uplink, FORGOTTEN))
         return
     if p.type == SUBACK:
         assert isinstance(p, Suback)

@@ -119,6 +119,10 @@ def position(m: Message) -> int:
     return m.seq
 
 
+def until(m: Message) -> int:
+    return m.until
+
+
 def left(m: Message) -> list[Target]:
     """Its targets that are not done."""
     gone = m.gone
@@ -259,7 +263,10 @@ def draw(core: Core, open: Commit) -> None:
                 newest[sid_of(t)] = m.seq
     taken: list[Message] = []
     kept: list[Message] = []
-    for m in reversed(list(core.hold)):
+    held = list(core.hold)
+    if core.engine.on:
+        held.sort(key=position)  # what waits for an engine stands further behind
+    for m in reversed(held):
         before = False
         if m.missing:
             for t in left(m):
@@ -276,7 +283,10 @@ def draw(core: Core, open: Commit) -> None:
                 newest[sid] = m.seq
     if not taken:
         return
-    core.hold = Fifo(list(reversed(kept)))
+    kept.reverse()
+    if core.engine.on:
+        kept.sort(key=until)
+    core.hold = Fifo(kept)
     for m in taken:
         core.hold_bytes -= m.size
         commit(core, m)
@@ -291,6 +301,8 @@ def rows(core: Core, open: Commit, now: i64) -> None:
         s.dirty = False
         if s.durable and s.sid in core.by_sid:
             open.cursors[s.sid] = state_of(core, s)
+            if s is core.engine.writer:
+                open.drained = core.engine.drained
     for b in open.dirty_backlogs:
         b.dirty = False
         if not b.ended:

@@ -18,8 +18,13 @@ def committed(core: Core, number: int, now: i64) -> None:
     commit = core.flying
     assert commit is not None and commit.number == number
     core.flying = None
+    if commit.hangs:
+        core.alarms.append("the disk answers again")
     worked(core, commit.whole)
     written(core, commit, now)
+    if commit.drained:
+        core.engine.recorded = commit.drained
+        core.engine.news = True
     touched: list[Client] = []
     last: PendingAck | None = None
     for a in commit.acks:

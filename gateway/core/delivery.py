@@ -17,9 +17,9 @@ from gateway.core.state import IDS, STAGED_SEND, Core
 from gateway.mqtt.encode import encode_publish
 from gateway.mqtt.packets import V5
 
-ID_BLOCK_MAX: Final = 32_768
-ID_RUSH_MS: Final = 50  # when half a block lasts no longer the next is twice as long: each costs a commit
-ID_REST_MS: Final = 1000
+ID_BLOCK_MAX: Final = 16_384  # a crash skips so many of 65,535: three in a row give none again
+ID_RUSH_MS: Final = 3000  # when half a block lasts no longer the next is twice as long: each costs a commit
+ID_REST_MS: Final = 60_000
 ROOM: Final = 512  # more than a PUBLISH without subscription identifiers adds to its message
 
 
@@ -106,7 +106,7 @@ def drop(core: Core, s: Session, d: Delivery, reason: str, now: i64) -> None:
     b = d.backlog
     if g is not None:
         s.matched -= 1
-    if b is not None and b.ended:
+    if b is not None and b.ended and not b.outer:
         return  # counted when it ended
     if s.uplink is not None and reason == TOO_LARGE:
         reason = why_unfit(s, d, now)

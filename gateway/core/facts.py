@@ -1,11 +1,13 @@
 """What the broker knows of its flows, for who judges them: clients, who keeps what for whom, where topics lead."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from mypy_extensions import i64
 
 from gateway.core.limits import NEVER
-from gateway.core.model import STAGED, Group, Session, Target
+from gateway.core.model import STAGED, Group, Route, Session, Target
+from gateway.core.outer import target_of
 from gateway.core.report import Row, group_bytes, queued, queued_bytes
 from gateway.core.routes import route_of
 from gateway.core.rules import of_session
@@ -16,20 +18,36 @@ TOPICS_MAX: Final = 2000  # looked up for one report; each costs a few microseco
 
 
 def facts(core: Core, now: i64) -> Row:
-    """Plain rows for JSON; times in ms and s, sizes in bytes, rates in messages/s."""
+    """Plain rows for JSON; times in ms and s, sizes in bytes, rates in messages/s.
+
+    ``clients``, ``keepers`` and ``flows`` are iterators, good for use over many turns.
+    """
     flush = core.flush
-    flows, left_out = flow_rows(core)
+    leads, left_out = known_topics(core)
     return {
-        "clients": [client_row(core, seen, now) for seen in core.seen.values()],
-        "keepers": [
-            *[keeper_row(core, s, now) for s in core.sessions.values()],
-            *[group_row(g) for g in core.groups.values()],
-        ],
-        "flows": flows,
+        "clients": client_rows(core, now),
+        "keepers": keeper_rows(core, now),
+        "flows": flow_rows(core, leads),
         "flows_left_out": left_out,
         "flush_evicted": flush.evicted if flush is not None else 0,
         "up_ms": now - core.started,
     }
+
+
+def client_rows(core: Core, now: i64) -> Iterator[Row]:
+    for seen in list(core.seen.values()):
+        yield client_row(core, seen, now)
+
+
+def keeper_rows(core: Core, now: i64) -> Iterator[Row]:
+    for client_id in list(core.sessions):
+        s = core.sessions.get(client_id)
+        if s is not None and s is not core.engine.writer:
+            yield keeper_row(core, s, now)
+    for share in list(core.groups):
+        g = core.groups.get(share)
+        if g is not None:
+            yield group_row(g)
 
 
 def client_row(core: Core, seen: Seen, now: i64) -> Row:
@@ -124,11 +142,11 @@ def group_row(g: Group) -> Row:
     }
 
 
-def flow_rows(core: Core) -> tuple[list[Row], int]:
-    """Where the topics lead that clients published on, and how many were left out: each client has its share."""
+def known_topics(core: Core) -> tuple[list[tuple[Seen, str, int]], int]:
+    """What clients published on, with the QoS as bits, and how many were left out: each client has its share."""
     publishers = [seen for seen in core.seen.values() if seen.topics]
     share = max(1, TOPICS_MAX // max(1, len(publishers)))
-    rows: list[Row] = []
+    rows: list[tuple[Seen, str, int]] = []
     left_out = 0
     for seen in publishers:
         topics = seen.topics
@@ -140,8 +158,14 @@ def flow_rows(core: Core) -> tuple[list[Row], int]:
                 left_out += len(topics) - count
                 break
             count += 1
-            rows.append(flow_row(core, seen, topic, bits))
+            rows.append((seen, topic, bits))
     return rows, left_out
+
+
+def flow_rows(core: Core, leads: list[tuple[Seen, str, int]]) -> Iterator[Row]:
+    """Where these lead."""
+    for seen, topic, bits in leads:
+        yield flow_row(core, seen, topic, bits)
 
 
 def flow_row(core: Core, seen: Seen, topic: str, bits: int) -> Row:
@@ -152,8 +176,23 @@ def flow_row(core: Core, seen: Seen, topic: str, bits: int) -> Row:
         "qos": [qos for qos in (0, 1, 2) if bits >> qos & 1],
         "sparkplug": route.source is not None,
         "closed": route.closed,
-        "targets": [target_row(t) for t in [*route.targets, *route.groups]],
+        "targets": [target_row(t) for t in targets_of(core, route)],
     }
+
+
+def targets_of(core: Core, route: Route) -> list[Target]:
+    """Behind an engine are those who read from it."""
+    out: list[Target] = []
+    for t in [*route.targets, *route.groups]:
+        if t.owner is None or t.owner is not core.engine.writer:
+            out.append(t)
+            continue
+        for s in core.by_sid.values():
+            o = s.outer
+            found = None if o is None else target_of(core, s, o, route.topic)
+            if found is not None:
+                out.append(found)
+    return out
 
 
 def target_row(t: Target) -> Row:

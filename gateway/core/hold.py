@@ -58,20 +58,35 @@ def expire(core: Core, now: i64) -> None:
     """The window of the oldest is over: those who have not answered are slow, and it goes to the disk."""
     hold = core.hold
     late = False
+    longer: list[Message] = []
     while hold and (hold.head().missing == 0 or hold.head().until <= now):
         m = hold.popleft()
+        if m.missing and core.engine.client is not None and only_engine(core, m):
+            longer.append(m)
+            continue
         core.hold_bytes -= m.size
         if m.missing == 0:
             continue
         for t in left(m):
             s = t.owner
-            if s is not None:
+            if s is not None and s is not core.engine.writer:
                 s.slow = True
                 s.prompt = 0
         commit(core, m)
         late = True
     if late:
         in_order(core)
+    for m in longer:
+        m.until = now + core.limits.commit_window_ms
+        hold.append(m)
+
+
+def only_engine(core: Core, m: Message) -> bool:
+    """Whether nobody else is waited for: as long as the engine is up it has to say itself that it has the message."""
+    for t in left(m):
+        if t.owner is not core.engine.writer:
+            return False
+    return True
 
 
 def commit_all(core: Core) -> None:

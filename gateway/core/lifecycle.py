@@ -4,12 +4,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from gateway.core import pacing, probing
+from gateway.core import outer, pacing, probing
 from gateway.core.acl import Acl
 from gateway.core.backlog import end, unload
 from gateway.core.delayed import OFFERS_DELAYED
 from gateway.core.delivery import reserve_ids
 from gateway.core.earliest import expect
+from gateway.core.engine import ENGINE_ID
 from gateway.core.feed import feed
 from gateway.core.hold import harvest
 from gateway.core.ingest import connection_ended as nodes_left
@@ -74,7 +75,8 @@ def on_connect(core: Core, c: Client, p: Connect) -> None:
         if properties.authentication_method is not None:
             refuse(core, c, BAD_AUTHENTICATION_METHOD)
             return
-    if len(p.client_id) > core.limits.max_clientid_chars or p.client_id.startswith(SESSION_PREFIX):
+    ours = p.client_id.startswith(SESSION_PREFIX) or p.client_id == ENGINE_ID
+    if ours or len(p.client_id) > core.limits.max_clientid_chars:
         refuse(core, c, CLIENT_IDENTIFIER_NOT_VALID)
         return
     if core.uplinks.calls and p.version != V5 and core.uplinks.dials_as(p.client_id):
@@ -206,8 +208,8 @@ def admit(core: Core, c: Client, p: Connect, now: i64) -> None:
     keep_will(core, s, p.will)
     settle_properties(core, c, p)
     before = s.user
-    choose(core, c, s, p.username)
-    if not present:
+    settle_path(core, c, s, p)
+    if not present and s.outer is None:
         expect(core, s)
     elif s.rights is not None and s.user != before:
         withdraw_from(core, s, s.rights, now)
@@ -263,6 +265,12 @@ def settle_properties(core: Core, c: Client, p: Connect) -> None:
     if limits.server_keep_alive_s and p.version == V5:
         keep_alive = limits.server_keep_alive_s
     c.keep_alive_ms = keep_alive * 10 * limits.keepalive_percent  # s * 1000 / 100
+
+
+def settle_path(core: Core, c: Client, s: Session, p: Connect) -> None:
+    choose(core, c, s, p.username)
+    if core.engine.on:
+        outer.came(core, s, p)
 
 
 def connack(core: Core, c: Client, p: Connect, present: bool, assigned: str, expiry_s: int) -> Connack:
@@ -362,6 +370,8 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
     s.resend.clear()
     for d in s.inflight.values():
         d.counted = False
+    if s.outer is not None:
+        outer.left(core, s)
     if s.backlog is not None:
         if core.hold:
             harvest(core, s.sid)
@@ -383,6 +393,8 @@ def detach(core: Core, c: Client, s: Session, clean: bool, now: i64) -> None:
 def end_session(core: Core, s: Session, now: i64) -> None:
     """The session is over: subscriptions go, what waited for it is dropped and counted."""
     session_ended(core, s, now)
+    if s.outer is not None:
+        outer.ended(core, s)
     s.fresh = []
     if core.parked:
         core.retry = True  # its full queue may have held publishers back

@@ -33,6 +33,7 @@ class Uplinks:
         self.hops_max: int = 0
         self.refused: dict[str, dict[int, int]] = {}  # by client id of the session: reason code -> how often
 
+        self.too_large: dict[str, int] = {}  # by name: messages of a remote above our own limit
         self.careful: dict[str, int] = {}  # likewise: one at a time until so many are settled, to find a bad one
 
     def came_back(self, name: str, data: bytes) -> None:

@@ -154,6 +154,7 @@ class Backlog:
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.dirty: bool = False
+        self.outer: bool = False  # what it holds came from an engine, and is settled there
         self.session: Session | None = None
         self.group: Group | None = None
 
@@ -180,6 +181,18 @@ class Backlog:
         if self.ram:
             low = min(low, self.ram.head().message.seq)
         return self.held.lowest(low)
+
+
+@final
+class Outer:
+    """What an APPLICATION gets from an engine in place of the log; it waits in memory."""
+
+    def __init__(self, backlog: Backlog) -> None:
+        self.backlog = backlog  # ended as far as the log goes; its deliveries know by it where they are settled
+        self.waiting: i64 = 0  # brought and not settled
+        self.behind: bool = False  # what waits in the log goes first
+        self.targets: dict[bytes, Target | None] = {}  # by topic, of this generation of subscriptions
+        self.generation: int = -1
 
 
 @final
@@ -264,6 +277,7 @@ class Session:
         self.uplink: Uplink | None = None  # whose session it is
         self.loose: i64 = 0  # settled on disk, which its row does not say yet
         self.fastened_at: i64 = 0  # gateway ms at which that was last to be written
+        self.outer: Outer | None = None  # it reads from an engine
         self.overtakes: bool = False  # what comes now goes before what waits, where a rule of the uplink says so
 
     @property
@@ -366,6 +380,7 @@ class Client:
         self.acks: Fifo[PendingAck] = Fifo()  # PUBACK, in the order of the PUBLISHes
         self.recs: Fifo[PendingAck] = Fifo()  # PUBREC
         self.unacked: i64 = 0  # incoming QoS 1 not answered yet
+        self.kept0: i64 = 0  # the commit that has what it sent last at QoS 0 and the disk is to have
         self.answering: bool = False  # some of ``acks`` may leave at the end of the turn
         self.keep_alive_ms: i64 = 0
         self.heard: i64 = now

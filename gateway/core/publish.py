@@ -18,6 +18,7 @@ from gateway.core.nodes import COMMAND, DBIRTH, Source
 from gateway.core.origin import is_from
 from gateway.core.paths import hold_back
 from gateway.core.queue import queue_full
+from gateway.core.refusal import too_large
 from gateway.core.routes import resolve
 from gateway.core.seen import names_each
 from gateway.core.stall import must_wait, waiting_bytes
@@ -56,6 +57,7 @@ def on_publish(core: Core, c: Client, s: Session, p: Publish, now: i64) -> None:
             s.awaiting_since.setdefault(p.packet_id, int(now))
     elif p.retain or p.alias or route.special:
         publish0_other(core, c, s, route, p, now)
+        c.kept0 = core.commit.number
     else:
         core.ledger.received_qos0 += 1
         core.ledger.received_bytes_qos0 += len(p.frame) - p.body
@@ -75,15 +77,19 @@ def by_alias(core: Core, c: Client, p: Publish) -> bytes:
 
 
 def came_round(core: Core, c: Client, s: Session, p: Publish) -> bool:
-    """Whether it was handed on by this gateway before: then it is acknowledged, and given to nobody."""
-    if c.remote is not None:
-        c.remote.received += 1
-    if not p.props or not is_from(p.props, core.uplinks.mark):
+    """Whether it was handed on by this gateway before, or is too large: it is acknowledged, and given to nobody."""
+    remote = c.remote
+    if remote is not None:
+        remote.received += 1
+    if not p.cut and (not p.props or not is_from(p.props, core.uplinks.mark)):
         return False
     if p.qos == 2 and p.packet_id in s.awaiting:
         again(core, c, s, p.packet_id)
         return True
-    core.ledger.drop(0, LOOP, 1)
+    if p.cut and remote is not None:
+        too_large(core, remote, p)
+    else:
+        core.ledger.drop(0, LOOP, 1)
     if p.qos:
         acknowledge(core, c, s, p, False, 0)
     return True
@@ -130,6 +136,8 @@ def publish0(core: Core, c: Client, s: Session, route: Route, p: Publish, kept_h
             if m is None:
                 m = message_of(core, route, p, now)
             deliver_low(core, o, t, m, now)
+    if m is not None:
+        c.kept0 = core.commit.number
     if sent:
         ledger.sent_qos0 += sent
         ledger.sent_bytes_qos0 += (len(frame) - p.body) * sent

@@ -1,6 +1,7 @@
 """A remote answers a PUBLISH of an uplink with a reason code of failure (5.0).
 
 Some say "not now": the same message is sent again after a pause, before all that follows. All others say "never".
+And what we do not take from a remote.
 """
 
 from typing import Final
@@ -9,12 +10,13 @@ from mypy_extensions import i64
 
 from gateway.core.backlog import give_back
 from gateway.core.delivery import bury
-from gateway.core.ledger import REFUSED
+from gateway.core.ledger import REFUSED, TOO_LARGE
 from gateway.core.model import SENT, Client, Delivery, Session
 from gateway.core.pump import pump
 from gateway.core.remote import Remote
 from gateway.core.stall import must_wait
 from gateway.core.state import Core
+from gateway.mqtt.packets import Publish
 from gateway.mqtt.reasons import (
     IMPLEMENTATION_SPECIFIC_ERROR,
     PACKET_IDENTIFIER_IN_USE,
@@ -67,6 +69,19 @@ def thrown_out(core: Core, s: Session, code: int) -> None:
         core.uplinks.count(s, code)
         land(core, s, flying[0])
         bury(core, s, flying[0], REFUSED, code)
+
+
+def too_large(core: Core, remote: Remote, p: Publish) -> None:
+    """A message above our own limit, from a remote that cannot be told of it: refused, it would come for ever."""
+    core.ledger.drop(0, TOO_LARGE, 1)
+    name = remote.login.uplink
+    count = core.uplinks.too_large.get(name, 0) + 1
+    core.uplinks.too_large[name] = count
+    if str(count).rstrip("0") == "1":  # what goes on is told ever more rarely
+        core.alarms.append(
+            f"uplink {name}: a message to {p.topic.decode(errors='replace')} of {p.body} bytes is larger than "
+            f"mqtt.max_packet_size ({core.limits.max_packet_bytes}): dropped, the {count}. of this uplink"
+        )
 
 
 def land(core: Core, s: Session, d: Delivery) -> None:

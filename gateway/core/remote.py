@@ -33,6 +33,7 @@ class Remote:
         self.keep_alive_ms: i64 = 0
         self.pinged: i64 = 0  # gateway ms
         self.asked: dict[int, list[str]] = {}  # filters of SUBSCRIBEs that are not answered, by packet id
+        self.forgetting: dict[int, bool] = {}  # packet ids of UNSUBSCRIBEs that are not answered
         self.until: i64 = 0  # gateway ms to which nothing is sent, since it refused something for now; 0 = it is sent
         self.pause_ms: i64 = 0
         self.progress: i64 = 0  # what was settled when it last paused

@@ -1,5 +1,7 @@
 """What the broker says of itself: status, sessions, and the $SYS topics."""
 
+from collections.abc import Iterator
+
 from mypy_extensions import i64
 
 from gateway.core.drain import eta_s, rate_of
@@ -144,6 +146,18 @@ def longest(core: Core, most: int, now: i64) -> list[Row]:
         else:
             rows.append(session_row(core, core.sessions[name], now, True))
     return rows
+
+
+def session_rows(core: Core, now: i64) -> Iterator[Row]:
+    """Sessions and groups, good for use over many turns: who has gone in the meantime is left out."""
+    for client_id in list(core.sessions):
+        s = core.sessions.get(client_id)
+        if s is not None:
+            yield session_row(core, s, now)
+    for share in list(core.groups):
+        g = core.groups.get(share)
+        if g is not None:
+            yield group_row(core, g, now)
 
 
 def session_row(core: Core, s: Session, now: i64, brief: bool = False) -> Row:

@@ -3,6 +3,7 @@
 No I/O, no clock: ``now`` is gateway time in ms. Nothing here raises for what a peer does wrong.
 """
 
+from collections.abc import Iterator
 from typing import final
 
 from mypy_extensions import i64
@@ -25,10 +26,11 @@ from gateway.core import (
     subscribe,
     upkeep,
 )
-from gateway.core.answers import release_acks
+from gateway.core.answers import pong, release_acks
 from gateway.core.batch import Batch, Snapshot
 from gateway.core.committed import committed
 from gateway.core.discard import NO_QUEUE, PRESENT, discard
+from gateway.core.engine_port import EnginePort
 from gateway.core.facts import facts
 from gateway.core.feed import feed
 from gateway.core.limits import Limits
@@ -80,6 +82,7 @@ class Router:
         self.core = Core(limits, now, seed)
         self.bridge = BridgePort(self.core)
         self.uplinks = UplinkPort(self.core)
+        self.engine = EnginePort(self.core)
         self.bridge.set_utc(utc_ms, utc_exact, now)
         self.core.flush = paths.flush_cache(limits)
         self.core.door.meter = pacing.shared_meter(self.core, now)
@@ -150,7 +153,7 @@ class Router:
         elif c.remote is not None:
             calls.on_other(core, c, s, c.remote, p, now)
         elif type == PINGREQ:
-            core.send(c, b"\xd0\x00")
+            pong(core, c)
         elif type == SUBSCRIBE:
             assert isinstance(p, Subscribe)
             subscribe.on_subscribe(core, c, s, p, now)
@@ -370,7 +373,7 @@ class Router:
         core = self.core
         if core.door.asking or core.reads or core.wake_at or core.log or core.alarms or core.nodes.events:
             return True
-        if core.uplinks.events:
+        if core.uplinks.events or (core.engine.on and core.engine.busy()):
             return True
         flying = core.flying
         if flying is not None:
@@ -389,11 +392,9 @@ class Router:
     def status(self, now: int) -> dict[str, object]:
         return report.status(self.core, now)
 
-    def sessions(self, now: int) -> list[dict[str, object]]:
-        core = self.core
-        rows = [report.session_row(core, s, now) for s in core.sessions.values()]
-        rows.extend([report.group_row(core, g, now) for g in core.groups.values()])
-        return rows
+    def sessions(self, now: int) -> Iterator[dict[str, object]]:
+        """Good for use over many turns."""
+        return report.session_rows(self.core, now)
 
     def longest(self, most: int, now: int) -> list[dict[str, object]]:
         """At most so many sessions and groups, those with the longest queues first, in brief."""
@@ -422,6 +423,7 @@ class Router:
         if s is not None:
             lifecycle.end_session(core, s, now)
         self.uplinks.removed(client_id, now)
+        self.engine.removed(client_id, now)
         return True
 
     def discard(self, client_id: str, now: int) -> int:

@@ -134,6 +134,7 @@ def find_targets(core: Core, route: Route) -> None:
     topic = route.topic
     name = route.name
     merged: dict[int, list[Subscription]] = {}
+    captured = core.engine.on and core.engine.captures(name)
     for sub in core.trie.match(name):
         known = merged.get(sub.sid)
         if known is None:
@@ -145,6 +146,8 @@ def find_targets(core: Core, route: Route) -> None:
         if session is not None:
             if session.rights is not None and session.rights.withholds(name):
                 continue
+            if captured and session.outer is not None:
+                continue  # it comes from the engine
             t = target(session, None, subs)
             route.targets.append(t)
             limits = core.limits

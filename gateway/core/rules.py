@@ -1,6 +1,7 @@
 """Which rules hold for a client: what it may do, and what is made of an APPLICATION's session."""
 
 from gateway.core.acl import Rights
+from gateway.core.engine import ENGINE_ID
 from gateway.core.limits import UNSET, ClientRule, Limits
 from gateway.core.model import Session
 from gateway.core.patterns import matches
@@ -21,7 +22,7 @@ def rule_of(limits: Limits, client_id: str, username: str | None) -> ClientRule 
 
 def of_session(core: Core, s: Session) -> ClientRule | None:
     """The rule that makes this session an APPLICATION's, connected or not; None = it is none."""
-    if s.backlog is None or not core.limits.client_types:
+    if s.backlog is None or not core.limits.client_types or s.client_id == ENGINE_ID:
         return None
     rule = rule_of(core.limits, s.client_id, s.user or None)
     return rule if rule is not None and rule.application else None
@@ -30,7 +31,7 @@ def of_session(core: Core, s: Session) -> ClientRule | None:
 def rights_of(core: Core, s: Session) -> Rights | None:
     """None = it may do everything: without rules, and what the gateway itself reads with."""
     acl = core.limits.acl
-    if acl is None or s.client_id.startswith(SESSION_PREFIX):
+    if acl is None or s.client_id.startswith(SESSION_PREFIX) or s.client_id == ENGINE_ID:
         return None
     if s.client is None and s.client_id.startswith(DEAD_PREFIX):
         return None

@@ -39,6 +39,7 @@ def take_batch(core: Core, now: i64) -> Batch | None:
         if now < open.retry_at:
             return None
         open.submitted = True
+        open.since = now
         return pack(open)
     open = core.commit
     lazy = open.lazy_at != 0 and now >= open.lazy_at
@@ -61,6 +62,7 @@ def take_batch(core: Core, now: i64) -> Batch | None:
     rows(core, open, now)
     left_out(core)
     open.submitted = True
+    open.since = now
     return pack(open)
 
 

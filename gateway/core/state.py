@@ -5,6 +5,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from gateway.core.engine import EngineState
 from gateway.core.fifo import Fifo
 from gateway.core.flush import FlushCache
 from gateway.core.ledger import Ledger
@@ -85,8 +86,11 @@ class Commit:
         self.waits_since: i64 = 0  # gateway ms since when acknowledgements wait for a store in trouble
         self.retry_at: i64 = 0
         self.submitted: bool = False  # in the store's hands
+        self.since: i64 = 0  # gateway ms, last since when
+        self.hangs: bool = False  # it has been for long
         self.whole: bool = True  # not without its messages
         self.urgent: bool = False
+        self.drained: i64 = 0  # what its row of the engine's writer says of ``EngineState.drained``, 0 = it has none
         self.lazy_at: i64 = 0  # gateway ms by which it is due though nobody waits, 0 = nothing in it
 
     def idle(self) -> bool:
@@ -237,6 +241,7 @@ class Core:
         self.needed: dict[int, Segment] = {}  # stored ids to be read at the start
         self.apps = Applications()
         self.nodes, self.uplinks, self.delayed = Nodes(), Uplinks(), Delayed()
+        self.engine = EngineState()
         self.copies: dict[tuple[int, str], Copies] = {}  # by sid and filter, while some of them were not sent yet
         self.used_bytes: i64 = 0
         self.full_since: i64 = 0
@@ -283,7 +288,12 @@ class Core:
 
     def answer_later(self, c: Client, data: bytes) -> None:
         """With the open commit; who has too many answers to come is read no further."""
-        self.wait(SEND, c, None, 0, data)
+        self.commit.urgent = True
+        self.answer_with(self.commit, c, data)
+
+    def answer_with(self, commit: Commit, c: Client, data: bytes) -> None:
+        """With one that may be on its way already."""
+        commit.waiters.append(Waiter(SEND, c, None, 0, data))
         c.owed += 1
         if c.owed > OWED_MAX:
             c.swamped = True
@@ -371,7 +381,9 @@ class Core:
         if s is None or s.backlog is not b:
             self.dirty_backlog(b)
             return
-        if s.uplink is not None:
+        if s.uplink is not None or s is self.engine.writer:
+            if s.uplink is None:
+                self.engine.drained += 1
             s.loose += 1
             if s.loose >= LOOSE_MAX:
                 self.fasten(s, now)

@@ -12,6 +12,7 @@ from gateway.core.feed import add, feed, granted
 from gateway.core.ledger import SESSION_END
 from gateway.core.message import Message
 from gateway.core.model import Backlog, Client, Group, Session, Target
+from gateway.core.outer import asked
 from gateway.core.pump import pump
 from gateway.core.ranks import lane
 from gateway.core.seen import names_each
@@ -69,7 +70,8 @@ def subscribe(core: Core, version: int, s: Session, f: Filter, identifier: int) 
     if s.rights is not None and not s.rights.may_subscribe(plain, share != ""):
         core.log.append(f"{s.client_id}: may not subscribe to {f.filter}")
         return NOT_AUTHORIZED if version == V5 else 0x80
-    sub = Subscription(s.sid, f.filter, f.qos, f.no_local, f.retain_as_published, f.retain_handling, identifier)
+    qos = f.qos if s.outer is None else min(f.qos, 1)  # an engine keeps no handshakes
+    sub = Subscription(s.sid, f.filter, qos, f.no_local, f.retain_as_published, f.retain_handling, identifier)
     known = f.filter in s.subscriptions
     s.subscriptions[f.filter] = sub
     if share:
@@ -85,7 +87,9 @@ def subscribe(core: Core, version: int, s: Session, f: Filter, identifier: int) 
         core.commit.unsubscribed.pop(key, False)
         core.commit.subscriptions[key] = (s.sid, f.filter, sub.options, identifier)
         core.commit.urgent = True
-    return f.qos
+    if s.outer is not None:
+        asked(core, s)
+    return qos
 
 
 def join(core: Core, s: Session, share: str, plain: str, sub: Subscription) -> None:
@@ -168,6 +172,8 @@ def unsubscribe(core: Core, s: Session, filter: str, now: i64) -> bool:
         core.commit.subscriptions.pop(key, None)
         core.commit.unsubscribed[key] = True
         core.commit.urgent = True
+    if s.outer is not None:
+        asked(core, s)
     return True
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from gateway.core import calls, delayed, drain, kept, pacing, paths, retention, retry, wills
-from gateway.core.answers import release_acks
+from gateway.core.answers import release_acks, release_pongs
 from gateway.core.backlog import drop_entry
 from gateway.core.births import prune
 from gateway.core.commits import backlog_of, left
@@ -14,19 +14,20 @@ from gateway.core.delivery import drop
 from gateway.core.hold import expire
 from gateway.core.ingest import forget_repeats
 from gateway.core.ledger import DISK, EVICTED, EXPIRED
-from gateway.core.lifecycle import disconnect, session_due
+from gateway.core.lifecycle import disconnect, session_due, turn_away
 from gateway.core.message import PendingAck, Segment
 from gateway.core.model import STAGED, Session
 from gateway.core.pump import pump
 from gateway.core.readahead import request
 from gateway.core.shared import pump_groups
 from gateway.core.stall import RETRY_MS, carries, put_off, worked
-from gateway.core.state import PACED, SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
+from gateway.core.state import CONNACKED, PACED, SEGMENT_EXPIRED, SESSION_END, WILL, Commit, Core, Reading
 from gateway.core.subscribe import forget_copies
 from gateway.mqtt.packets import V5
-from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED
+from gateway.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED, SERVER_UNAVAILABLE
 
 CHECK_MS: Final = 1000
+HANG_MS: Final = 5000  # a commit takes less on any disk that works
 EVICT_SHARE: Final = 50  # one fiftieth of the budget, and what is above it, is given up at a time
 
 
@@ -80,6 +81,7 @@ def check(core: Core, now: i64) -> None:
     retry.check(core, now)
     expire_retained(core, now)
     check_disk(core, now)
+    check_hang(core, now)
     if core.nodes.superseded:
         prune(core, now)
     retention.trim(core, now)
@@ -144,6 +146,17 @@ def check_disk(core: Core, now: i64) -> None:
         if core.in_trouble(now):
             core.retry = True
             abandon_late(core, now)
+            shut_out(core, now)
+
+
+def check_hang(core: Core, now: i64) -> None:
+    """A commit that neither ends nor fails, as on a card that is gone: what it promises waits, pings do not."""
+    flying = core.flying
+    if flying is not None and flying.submitted and not flying.hangs and now - flying.since >= HANG_MS:
+        flying.hangs = True
+        core.alarms.append("the disk does not answer")
+    if core.error_since or (flying is not None and flying.hangs):
+        release_pongs(core)
 
 
 def evict(core: Core, size: i64, now: i64) -> None:
@@ -173,6 +186,7 @@ def failed(core: Core, text: str, now: i64) -> None:
         core.alarms.append(f"the store fails: {text}")
     core.store_error = text
     flying.submitted = False
+    flying.hangs = False
     if not flying.waits_since:
         flying.waits_since = now
     if carries(flying):
@@ -188,6 +202,22 @@ def abandon_late(core: Core, now: i64) -> None:
     commit = core.commit
     if commit.acks and commit.waits_since and now - commit.waits_since >= core.limits.error_hold_ms:
         abandon(core, commit, now)
+
+
+def shut_out(core: Core, now: i64) -> None:
+    """Not even who comes gets to the disk: clients whose CONNACK waits for it are told, and may try elsewhere."""
+    flying = core.flying
+    if flying is None or not flying.retry_at or carries(flying):
+        return
+    if not flying.waits_since or now - flying.waits_since < core.limits.error_hold_ms:
+        return
+    for commit in (flying, core.commit):
+        waiting = [w for w in commit.waiters if w.kind == CONNACKED]
+        if waiting:
+            commit.waiters = [w for w in commit.waiters if w.kind != CONNACKED]
+            for w in waiting:
+                assert w.client is not None
+                turn_away(core, w.client, SERVER_UNAVAILABLE)
 
 
 def abandon(core: Core, commit: Commit, now: i64) -> None:

@@ -18,6 +18,7 @@ CONNECTED: Final = "connected"  # the remote has accepted; ``present`` tells whe
 REFUSED: Final = "refused"  # by CONNACK, with ``code``: its reason code (3.1.1: return code 1 to 5)
 LOST: Final = "lost"  # a connection that was, or was being, made is no more; ``code`` of the remote's DISCONNECT, or 0
 BEAT: Final = "beat"  # a heartbeat came back: ``data``
+FORGOTTEN: Final = "forgotten"  # the remote has answered to all filters that were to be unsubscribed from
 DENIED: Final = "denied"  # SUBACK: the remote does not grant the filter in ``text``, with ``code``
 
 

@@ -76,6 +76,15 @@ class UplinkPort:
         calls.beat(self._core, c, c.remote, data)
         return True
 
+    def unsubscribe(self, name: str, filters: list[str], now: int) -> None:
+        """End subscriptions that the remote's session has and no rule asks for; FORGOTTEN is the event of its answer.
+
+        Nothing happens when it is not connected.
+        """
+        c = self._core.uplinks.calls.get(name)
+        if c is not None and c.remote is not None and c.session is not None and not c.closing and filters:
+            calls.unsubscribe(self._core, c, c.session, c.remote, filters)
+
     def received(self, name: str) -> int:
         """Messages that its connection has brought."""
         c = self._core.uplinks.calls.get(name)
@@ -89,8 +98,8 @@ class UplinkPort:
 
     def row(self, name: str, now: int) -> dict[str, object] | None:
         """What ``forebay sessions`` shows of its session, and ``remote`` (of the last connection), ``session_present``,
-        ``pause_ms`` (until it sends again), ``refused`` (the remote's reason code -> messages), ``dead_topic`` and
-        ``dead_session``; None when there is no such uplink.
+        ``pause_ms`` (until it sends again), ``refused`` (the remote's reason code -> messages), ``too_large`` (what
+        it sent and we do not take), ``dead_topic`` and ``dead_session``; None when there is no such uplink.
         """
         core = self._core
         s = core.sessions.get(SESSION_PREFIX + name)
@@ -103,6 +112,7 @@ class UplinkPort:
         row["session_present"] = remote.present if remote is not None else None
         row["pause_ms"] = max(0, remote.until - now) if remote is not None and remote.until else 0
         row["refused"] = {f"0x{code:02X}": n for code, n in core.uplinks.refused.get(s.client_id, {}).items()}
+        row["too_large"] = core.uplinks.too_large.get(name, 0)
         row["dead_topic"] = s.uplink.dead_topic or None
         row["dead_session"] = DEAD_PREFIX + name if s.uplink.dead_topic else None
         return row

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, final
 
-from gateway.collector_settings import CollectorRule
 from gateway.core.patterns import matches
 from gateway.core.topics import matches as filter_matches
 from gateway.core.topics import split_share
 from gateway.doctor.products import Product, is_made_up, product_of, stem
 from gateway.doctor.snapshot import Ask, Client, Keeper, Lead, Snapshot
+from gateway.settings.collector import CollectorRule
 
 QOS_BITS: Final = 3  # of what a SUBACK grants
 REFUSED: Final = 0x80

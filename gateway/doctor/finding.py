@@ -1,5 +1,5 @@
-"""What the doctor says: findings, flows and the report that holds them. ``as_dict`` is the shape of ``--json``, of the
-control command ``doctor`` and of the page; names may be added, none changes its meaning.
+"""What the doctor says: findings, flows and the report that holds them. ``as_dict`` is the shape of ``--json`` and of
+the page; names may be added, none changes its meaning.
 """
 
 from collections.abc import Iterable

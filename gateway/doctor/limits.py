@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gateway.doctor import engines
 from gateway.doctor.case import Case, setting_span, span
 from gateway.doctor.finding import (
     ALWAYS,
@@ -20,6 +21,8 @@ from gateway.doctor.snapshot import Keeper
 
 HERE: Final = "this gateway"
 RECORD_BYTES: Final = 40  # of topic and record beside a payload, about
+WORN: Final = 0.2  # of its life left
+LASTS_YEARS: Final = 2
 RATE_LEAST: Final = 0.01  # messages/s below which nothing is said of a size
 # reasons of drops that another finding has: none is told twice
 _TOLD: Final = {
@@ -37,17 +40,31 @@ _DROP_SETTINGS: Final = {
 
 def check(case: Case) -> Iterator[Finding]:
     yield from _disk(case)
+    yield from _flash(case)
     yield from _expiry(case)
     for keeper in case.collectors:
         yield from _queue(case, keeper)
         yield from _drops(case, keeper)
     yield from _ways(case)
     yield from _uplinks(case)
+    yield from engines.check(case.snapshot.engine)
 
 
 def _disk(case: Case) -> Iterator[Finding]:
     gateway = case.gateway
-    if gateway.store_error:
+    if gateway.safe_mode:
+        yield Finding(
+            "safe_mode", ERROR, f"the gateway is in safe mode {gateway.safe_mode}",
+            "uplinks are held until it ends; what is for them waits. The log says what it crashed of",
+            "what has changed last, then: forebay safe-mode leave", GATEWAY, HERE,
+        )  # fmt: skip
+    if gateway.read_only:
+        yield Finding(
+            "read_only", ERROR, f"the disk cannot be written: {gateway.read_only}",
+            "QoS 0 passes, nothing is kept: what must be is held, then refused, and no persistent session gets in",
+            "the disk: repair or replace it; the gateway notices", GATEWAY, HERE, loses=(ALWAYS,),
+        )  # fmt: skip
+    elif gateway.store_error:
         yield Finding(
             "store_fails", ERROR, f"the store fails: {gateway.store_error}",
             "nothing is acknowledged that must be kept; publishers are held back, and refused after store.error_hold_s",
@@ -82,6 +99,29 @@ def _disk(case: Case) -> Iterator[Finding]:
             f"{rate:.3g} messages/s of {size:.0f} bytes fill them in {span(lasts)}, before the budget is reached",
             "data_dir on a larger disk", GATEWAY, HERE, loses=(AWAY_TOO_LONG,),
             only_while=f"the collectors are away for less than {span(lasts)}",
+        )  # fmt: skip
+
+
+def _flash(case: Case) -> Iterator[Finding]:
+    """Storage that comes to its end, and storage that is written to as if it had none."""
+    gateway = case.gateway
+    left, years = gateway.flash_left, gateway.flash_years
+    why = "flash that has been written too often fails, as a rule at once and as a whole"
+    replace = "the storage: replace it, after forebay backup"
+    if gateway.flash_spares_low or (left is not None and left <= 0):
+        said = "its spare blocks are nearly used up" if gateway.flash_spares_low else "nothing of its life is left"
+        yield Finding("flash_failing", ERROR, f"the storage is about to fail: {said}", why, replace, GATEWAY, HERE)
+    elif left is not None and left < WORN:
+        yield Finding(
+            "flash_worn", WARNING, f"the storage is worn: {100 * left:.0f} % of its life are left", why, replace,
+            GATEWAY, HERE,
+        )  # fmt: skip
+    elif years is not None and years < LASTS_YEARS:
+        yield Finding(
+            "flash_wear", WARNING, f"the storage lasts {span(years * 365 * 86_400)} more at this rate",
+            f"{_size(gateway.flash_day_bytes)} a day are written to it; bursts and longer commits write less "
+            "(docs/sizing.md)",
+            "store.commit_interval_ms higher, or better storage", GATEWAY, HERE,
         )  # fmt: skip
 
 

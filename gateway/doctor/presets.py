@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from gateway.collector_settings import PRODUCTS
-from gateway.kinds import quoted
+from gateway.settings.collector import PRODUCTS
+from gateway.settings.kinds import quoted
 
 KEPT_LEAST_S: Final = 7 * 86_400  # of a session that is granted: a weekend and a public holiday
 WINDOW: Final = 1000  # messages that a collector may leave unacknowledged which acknowledges in batches

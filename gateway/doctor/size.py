@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, final
 
-from gateway.doctor.boards import Board
+from gateway.boards import Board
 
 PAGE: Final = 4096
 FRAME: Final = PAGE + 24  # a page in the write-ahead log
@@ -24,6 +24,10 @@ ROW: Final = 59  # of a segment beside its records: times, checksums, sets
 TARGET: Final = 5  # each collector, in targets and records
 DRAINED: Final = 0.5  # of the pages in use is written again when they are given up
 
+JOURNAL: Final = 14_000  # of an ext4's own for a commit by itself: descriptor, inode, commit, and some written back
+ID_BLOCK: Final = 1024  # packet ids: a commit for so many messages to a collector that is there,
+ID_BLOCK_MAX: Final = 8192
+ID_RUSH_S: Final = 3  # for twice as many when they lasted no longer
 STAMP_S: Final = 60  # the clock is stored so often, with all quiet
 STAMP_PAGES: Final = 2
 SEGMENT_BYTES: Final = 65_536  # small commits are one segment in RAM up to this size
@@ -80,14 +84,14 @@ class Sized:
 
 def size(load: Load, board: Board) -> Sized:
     """The figures for this load on this board."""
-    together = max(load.burst, load.rate * board.commit_ms / 1000, 1.0)
+    together = max(load.burst, load.rate * max(board.commit_ms, board.commit_interval_ms) / 1000, 1.0)
     commits_s = load.rate / together
     leaf, pages = pages_of(row_bytes(load, together))
     used = leaf + pages * PAGE
     written = written_bytes(leaf, pages) + DRAINED * used
-    quiet = STAMP_PAGES * FRAME / STAMP_S
+    quiet = (STAMP_PAGES * FRAME + JOURNAL) / STAMP_S
     away = commits_s * written + quiet
-    online = quiet if load.prompt else away
+    online = quiet + ids_bytes_s(load) if load.prompt else away
     away_share = min(1.0, load.away_days / 365)
     year = YEAR_S * (away * away_share + online * (1 - away_share))
     disk = commits_s * used * load.outage_s
@@ -140,6 +144,14 @@ def written_bytes(leaf: float, pages: int) -> float:
     new_leaf = leaf / PAGE
     takes_new = 1.0 if pages else new_leaf
     return FRAME * (1 + pages + 2 * takes_new + new_leaf) + leaf + pages * PAGE
+
+
+def ids_bytes_s(load: Load) -> float:
+    """By collectors that are there and prompt: their packet ids are on disk before they are used, a block at a time."""
+    block = ID_BLOCK
+    while block < ID_BLOCK_MAX and block < load.rate * ID_RUSH_S:
+        block *= 2
+    return load.collectors * load.rate / block * (FRAME + JOURNAL)
 
 
 def ram_bytes(load: Load, together: float) -> float:

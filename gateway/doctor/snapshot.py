@@ -1,10 +1,10 @@
 """What the doctor looks at, typed: the rows of ``gateway.core.facts`` and what the settings and the store say."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from gateway.collector_settings import CollectorRule
+from gateway.settings.collector import CollectorRule
 
 
 @final
@@ -97,6 +97,8 @@ class Gateway:
     store_free: int = 1 << 40
     store_min_free: int = 0
     store_error: str = ""
+    read_only: str = ""  # why nothing can be written since the start
+    safe_mode: str = ""  # what it is about, in a line; "" = it is not on
     synchronised: bool = True
     upgrade_qos: bool = False
     store_qos0: bool = False
@@ -112,6 +114,10 @@ class Gateway:
     keep_alive_percent: int = 150
     flush_evicted: int = 0
     flush_max: int = 10_000
+    flash_left: float | None = None  # of its life, of 1; None = not known
+    flash_years: float | None = None  # at the rate of the last days
+    flash_day_bytes: int = 0
+    flash_spares_low: bool = False
     message_bytes: float = 0  # of payload, on average
     collectors: tuple[CollectorRule, ...] = ()
 
@@ -126,6 +132,7 @@ class Snapshot:
     leads_left_out: int = 0
     nodes: tuple[Mapping[str, Any], ...] = ()  # of the Sparkplug bridge
     uplinks: tuple[Mapping[str, Any], ...] = ()
+    engine: Mapping[str, Any] = field(default_factory=dict)  # of the log of the applications, where that is not here
 
 
 @final
@@ -138,17 +145,17 @@ class Ask:
     keep_alive_s: int = 120
 
 
-def clients_of(rows: list[dict[str, Any]]) -> dict[str, Client]:
+def clients_of(rows: Iterable[dict[str, Any]]) -> dict[str, Client]:
     """Of ``facts()["clients"]``."""
     return {row["client_id"]: Client(**row) for row in rows}
 
 
-def keepers_of(rows: list[dict[str, Any]]) -> dict[str, Keeper]:
+def keepers_of(rows: Iterable[dict[str, Any]]) -> dict[str, Keeper]:
     """Of ``facts()["keepers"]``."""
     return {row["client_id"]: Keeper(**{**row, "members": tuple(row["members"])}) for row in rows}
 
 
-def leads_of(rows: list[dict[str, Any]]) -> tuple[Lead, ...]:
+def leads_of(rows: Iterable[dict[str, Any]]) -> tuple[Lead, ...]:
     """Of ``facts()["flows"]``."""
     return tuple(
         Lead(

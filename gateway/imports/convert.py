@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
 from gateway.imports.table import Given, ImportFileError, Mapped, Origin, Text, Unmapped, plain
-from gateway.kinds import EntryError, quoted
-from gateway.settings import TABLE
+from gateway.settings.kinds import EntryError, quoted
+from gateway.settings.table import TABLE
 
 _LONGEST = 120
 

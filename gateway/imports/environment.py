@@ -7,7 +7,7 @@ from typing import Final
 import yaml
 
 from gateway.imports.table import Given, ImportFileError, plain
-from gateway.kinds import quoted
+from gateway.settings.kinds import quoted
 
 _DEPTH: Final = 30
 _MOST: Final = 20_000

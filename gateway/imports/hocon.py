@@ -9,7 +9,7 @@ from collections.abc import Iterator, Set
 from typing import Final, final
 
 from gateway.imports.table import Given, ImportFileError, plain
-from gateway.kinds import quoted
+from gateway.settings.kinds import quoted
 
 _DEPTH: Final = 30
 _BLANK: Final = re.compile(r"(?:[\s,\ufeff]|(?:#|//)[^\n]*)*")

@@ -9,8 +9,8 @@ from gateway.imports.convert import Imported, Taken
 from gateway.imports.mosquitto_bridge import Bridge, flag, number
 from gateway.imports.mosquitto_file import Line, read, read_acl, text_of, users_of
 from gateway.imports.table import ImportFileError
-from gateway.kinds import EntryError, quoted
-from gateway.settings import TABLE
+from gateway.settings.kinds import EntryError, quoted
+from gateway.settings.table import TABLE
 
 _SPANS: Final = {"h": "h", "d": "d", "w": "w", "m": 30, "y": 365}  # a month of mosquitto's is 30 days
 
@@ -86,7 +86,7 @@ _WHY: Final = {
     "log_facility": "the log goes to stderr, from where systemd takes it",
     "log_timestamp": _NOTHING,
     "log_timestamp_format": _NOTHING,
-    "connection_messages": "connections are logged at log.level debug",
+    "connection_messages": "connections are not logged one by one; forebay sessions shows them",
     "pid_file": "systemd knows it",
     "user": "systemd starts the gateway as its own user",
     "plugin": "there are no plugins",

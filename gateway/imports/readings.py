@@ -117,10 +117,37 @@ class Word:
 
 
 @final
-class Property:
-    """A whole number out of a list NAME:NUMBER;NAME:NUMBER, -1 = our setting's word for no limit; None = not in it."""
+class Literal:
+    """Text as it stands."""
 
-    def __init__(self, name: str, unit: str, off: str) -> None:
+    allowed: Final = "text"
+
+    def toml(self, text: Text) -> str:
+        if not isinstance(text, str):
+            raise ValueError
+        return text
+
+
+@final
+class Hosts:
+    """Addresses HOST:PORT, separated by commas."""
+
+    allowed: Final = 'addresses such as "kafka-1:9092,kafka-2:9092"'
+
+    def toml(self, text: Text) -> list[str]:
+        if not isinstance(text, str):
+            raise ValueError
+        found = [part.strip() for part in text.split(",")]
+        if not all(re.fullmatch(r"[^\s,;]+:[0-9]{1,5}", part) for part in found):
+            raise ValueError
+        return found
+
+
+@final
+class Property:
+    """A whole number out of a list NAME:NUMBER;NAME:NUMBER, -1 = what our setting says for none; None = not in it."""
+
+    def __init__(self, name: str, unit: str, off: object) -> None:
         self._name, self._unit, self._off = name, unit, off
         self.allowed: Final = f'properties such as "{name}:604800000;segment.bytes:26214400"'
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final, Protocol, final
 
-from gateway.kinds import quoted
+from gateway.settings.kinds import quoted
 
 Text = str | dict[str, str]
 """A value as the file has it: text, or name and text of each entry where the setting is a table of its own."""

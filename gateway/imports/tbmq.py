@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.imports.readings import Flag, Property, RateList, Rates, Whole, Word
+from gateway.imports.readings import Flag, Hosts, Literal, Property, RateList, Rates, Whole, Word
 from gateway.imports.table import Mapped, Origin, Row, Unmapped
 
 _COUNT: Final = 2**31 - 1
@@ -12,9 +12,12 @@ _PACE: Final = "mqtt.rate-limits.application-persisted-messages."
 _TOPIC: Final = "queue.kafka.application-persisted-msg.topic-properties"
 _PAYLOAD: Final = "one limit for all listeners, on the whole packet; the largest of TBMQ's is taken"
 _RATES: Final = "what is too much waits on the client's side and is read later, where TBMQ drops it or disconnects"
-_PACKS: Final = "there are no packs: a message is settled for itself and sent again when its client reconnects"
-_KAFKA: Final = "Forebay needs no Kafka: messages are in its own store, bounded by store.max_bytes"
-_NAMES: Final = "client ids and filters need not be names of Kafka topics"
+_CONSUMER: Final = "queue.kafka.application-persisted-msg.additional-consumer-config"
+_PACKS: Final = "a message is settled for itself, whatever its pack, and sent again when its client reconnects"
+_KAFKA: Final = "messages are in Forebay's own store, bounded by store.max_bytes; APPLICATIONs may have theirs in Kafka"
+_ENGINE: Final = 'in force only with application_log.engine = "kafka": Forebay needs no Kafka'
+_SHARED: Final = "shared subscriptions are queues of the store, and their filters no names of topics"
+_NAMES: Final = "a client id that is no name of a Kafka topic is always hashed there"
 
 
 def _same(key: str, env: str, reading: Flag | Whole, differs: str = "") -> Row:
@@ -151,6 +154,27 @@ _LOG: Final[tuple[Row, ...]] = (
         Property("retention.ms", "ms", "never"),
         env="TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES",
     ),
+    Mapped(
+        _TOPIC,
+        "application_log.kafka.replication",
+        Property("replication.factor", "", "cluster"),
+        _ENGINE,
+        "TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES",
+    ),
+    Mapped(
+        _CONSUMER,
+        "application_log.kafka.pack",
+        Property("max.poll.records", "", 200),
+        _ENGINE,
+        "TB_KAFKA_APP_PERSISTED_MSG_ADDITIONAL_CONSUMER_CONFIG",
+    ),
+    Mapped("queue.kafka.bootstrap.servers", "application_log.kafka.servers", Hosts(), _ENGINE, "TB_KAFKA_SERVERS"),
+    Mapped("queue.kafka.kafka-prefix", "application_log.kafka.prefix", Literal(), _ENGINE, "TB_KAFKA_PREFIX"),
+    Unmapped(
+        "queue.kafka.enable-topic-deletion",
+        "the topic of an APPLICATION is deleted when its session ends",
+        "TB_KAFKA_ENABLE_TOPIC_DELETION",
+    ),
     Unmapped(
         _PACE + "enabled",
         "a rate is a switch in itself: see application_log.drain_rate",
@@ -252,16 +276,11 @@ _WITHOUT: Final[tuple[Row, ...]] = (
     ),
     Unmapped(
         "queue.application-persisted-msg.shared-topic-validation",
-        _NAMES,
+        _SHARED,
         "TB_APP_PERSISTED_MSG_SHARED_TOPIC_VALIDATION",
     ),
     Unmapped("queue.device-persisted-msg.*", _PACKS, "TB_DEVICE_PERSISTED_MSG_*"),
     Unmapped("queue.msg-all.*", _KAFKA, "TB_MSG_ALL_*"),
-    Unmapped(
-        "queue.kafka.application-persisted-msg.additional-consumer-config",
-        "the batch polled for an APPLICATION client is at most 200 messages, as TBMQ's default",
-        "TB_KAFKA_APP_PERSISTED_MSG_ADDITIONAL_CONSUMER_CONFIG",
-    ),
     Unmapped("queue.kafka.*", _KAFKA, "TB_KAFKA_*"),
     Unmapped("queue.*", _KAFKA),
     Unmapped("lettuce.*", "Forebay needs no Redis: messages are in its own store", "REDIS_*"),

@@ -228,6 +228,10 @@ class Incoming:
             lane.waiting.append(delivery)
             if publish.qos == 2:
                 self._unreleased[publish.packet_id] = delivery
+        if publish.cut:
+            _log.warning("a message to %s of %d bytes is larger than is taken: dropped", topic, publish.body)
+            delivery.ack()
+            return
         self.received += 1
         try:
             if self.deliver is not None:

@@ -7,6 +7,7 @@ from typing import final
 import sqlite_utils
 
 from gateway.link.keeping import Change
+from gateway.synced import synced
 
 
 class OutboxError(Exception):
@@ -51,7 +52,7 @@ class SqliteOutbox:
     def apply(self, changes: Sequence[Change]) -> None:
         assert self._database is not None
         execute = self._database.execute
-        with self._database.atomic():
+        with synced(self._path.parent), self._database.atomic():
             for change in changes:
                 if change.frame is not None:
                     execute(

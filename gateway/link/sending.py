@@ -1,6 +1,7 @@
 """What goes out: a window that waits, results, what a lost connection left open, a store that outlives us."""
 
 import asyncio
+import logging
 from collections import deque
 from typing import Final, Protocol, final
 
@@ -11,9 +12,20 @@ from gateway.mqtt.encode import encode_ack, encode_publish
 from gateway.mqtt.packets import V5, Properties
 from gateway.mqtt.properties import encode_properties
 
+_BLAMES: Final = frozenset(
+    {
+        reasons.TOPIC_NAME_INVALID,
+        reasons.PACKET_TOO_LARGE,
+        reasons.PAYLOAD_FORMAT_INVALID,
+        reasons.RETAIN_NOT_SUPPORTED,
+        reasons.QOS_NOT_SUPPORTED,
+    }
+)
 _DUP: Final = 0x08
 _TOPIC_MAX: Final = 65535  # bytes
 _NOT_IN_A_TOPIC: Final = frozenset("+#\0")
+
+_log = logging.getLogger("forebay.client")
 
 
 class Ids(Protocol):
@@ -36,6 +48,9 @@ class Sending:
 
     At most ``limit`` messages are under way, and never more than the peer's Receive Maximum on one connection
     [MQTT-3.3.4-7]. With an ``outbox`` a message is on disk before it is sent, and its PUBREL before that is.
+
+    A peer that ends the connection because of a message does not say which. What was in flight then goes one at a time
+    over the next ones; the message that is alone when it happens again gets the peer's code, as if refused.
     """
 
     def __init__(self, version: int, ids: Ids, limit: int, outbox: Outbox | None) -> None:
@@ -51,6 +66,9 @@ class Sending:
         self._unsent: deque[Message] = deque()  # of these, what this connection has not seen yet
         self._in_flight = 0  # of the peer's Receive Maximum, on this connection
         self._waiters: deque[asyncio.Event] = deque()
+        self._suspects: set[int] = set()  # packet ids of messages one of which made the peer end a connection
+        self._alone: Message | None = None  # the one that is in flight while there are any
+        self._is_ready = True  # for suspects: nothing else is under way at the start of the connection
         self._keeping = None if outbox is None else Keeping(outbox, self._on_disk, self._unkept)
         if self._keeping is not None:
             for message in self._keeping.load():
@@ -139,7 +157,7 @@ class Sending:
 
     def _has_room(self, qos: int) -> bool:
         if qos == 0:
-            return self._wire is not None and not self._blocked
+            return self._wire is not None and not self._blocked and not self._suspects
         return len(self._messages) < self._room and not self._blocked
 
     def _wake(self) -> None:
@@ -162,6 +180,7 @@ class Sending:
         self._wire, self._peer = wire, peer
         self._blocked = self._is_closed = False
         self._in_flight = 0
+        self._alone, self._is_ready = None, not self._suspects
         self._room = min(self._limit, peer.receive_maximum)
         self._unsent.clear()
         for message in list(self._messages.values()):
@@ -183,12 +202,32 @@ class Sending:
         self._pump()
         self._wake()
 
+    def ready(self) -> None:
+        """The subscriptions of this connection are made: what ends it from now on is a message."""
+        self._is_ready = True
+        self._pump()
+
     def disconnected(self) -> None:
         """The connection is over; what it left open waits for the next."""
-        self._wire = None
+        self._wire, self._alone = None, None
         self._blocked = False
         self._unsent.clear()
         self._wake()
+
+    def on_disconnect(self, reason: int) -> None:
+        """The peer ends the connection: because of a message?"""
+        if reason not in _BLAMES:
+            return
+        alone = self._alone
+        if alone is not None and self._messages.get(alone.packet_id) is alone and not alone.released:
+            _log.warning("a message to %s is set aside: the broker ends the connection over it (%s)",
+                         topic_of(alone.frame), named(reason))  # fmt: skip
+            self._finish(alone, reason)
+        elif alone is None:
+            unsent = {message.packet_id for message in self._unsent}
+            for message in self._messages.values():
+                if message.tried and not message.released and message.packet_id not in unsent:
+                    self._suspects.add(message.packet_id)
 
     def blocked(self, is_blocked: bool) -> None:
         """The connection's buffer is full, or has room again."""
@@ -202,6 +241,10 @@ class Sending:
         if wire is None or peer is None:
             return
         while self._unsent and self._in_flight < peer.receive_maximum:
+            if self._suspects:
+                if self._in_flight or not self._is_ready:
+                    return
+                self._alone = self._unsent[0]
             self._in_flight += 1
             message = self._unsent.popleft()
             if message.tried:
@@ -253,6 +296,9 @@ class Sending:
 
     def _finish(self, message: Message, code: int) -> None:
         del self._messages[message.packet_id]
+        self._suspects.discard(message.packet_id)
+        if message is self._alone:
+            self._alone = None
         self._ids.free_id(message.packet_id)
         if self._keeping is not None:
             self._keeping.forget(message.packet_id)
@@ -289,6 +335,14 @@ class Sending:
         for packet_id in self._messages:
             self._ids.free_id(packet_id)
         self._messages.clear()
+
+
+def topic_of(frame: bytes) -> str:
+    """Of a PUBLISH."""
+    at = 2
+    while frame[at - 1] & 0x80:
+        at += 1
+    return frame[at + 2 : at + 2 + int.from_bytes(frame[at : at + 2])].decode(errors="replace")
 
 
 def _publish(version: int, topic: bytes, payload: bytes, qos: int, retain: bool, packet_id: int, props: bytes) -> bytes:

@@ -121,6 +121,7 @@ class Session(gmqtt.Client):  # type: ignore[misc]
         elif isinstance(packet, Disconnect):
             said = packet.properties.reason_string if packet.properties is not None else None
             self.note(packet.reason, said or "")
+            self.sending.on_disconnect(packet.reason)
             self.abort()
         elif isinstance(packet, Connack) and not self.is_open:
             self.is_open = packet.reason == 0

@@ -26,13 +26,16 @@ PERMANENT: Final = frozenset(
         reasons.SERVER_MOVED,
     }
 )
-# The same for a connection that was open; what was only garbled once may be whole the next time.
+# The same for a connection that was open; what was only garbled once may be whole the next time, and what one message
+# did is found and set aside.
 ENDED_FOR_GOOD: Final = PERMANENT - {
     reasons.MALFORMED_PACKET,
     reasons.PROTOCOL_ERROR,
     reasons.TOPIC_NAME_INVALID,
     reasons.PACKET_TOO_LARGE,
     reasons.PAYLOAD_FORMAT_INVALID,
+    reasons.RETAIN_NOT_SUPPORTED,
+    reasons.QOS_NOT_SUPPORTED,
 }
 _IN_FLIGHT_OLD: Final = 20  # mosquitto forgets what is more, at QoS 2 and without a word
 # The return codes of 3.1.1 as reason codes [MQTT-3.2.2.3 of 3.1.1].

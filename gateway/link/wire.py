@@ -49,6 +49,7 @@ class Wire(MQTTProtocol):  # type: ignore[misc]
         super().__init__(**settings)
         self._session = session
         self._decoder = Decoder(session.packet_bytes_max, version)
+        self._decoder.passes_over = version != packets.V5  # who cannot be told of the limit would send it for ever
         self._version = version
         self._out = Outgoing()
         self._is_due = False

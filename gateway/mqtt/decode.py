@@ -27,6 +27,10 @@ class Decoder:
     [MQTT-3.1.0-1], which sets ``version``, and what only servers send is a
     protocol error. A client gives the version that it sent. After an error
     the decoder is dead: it holds nothing, takes nothing and yields nothing.
+
+    With ``passes_over`` a PUBLISH above the limit is no error: it comes without
+    its payload (``Publish.cut``), which is read and forgotten. For a peer that
+    cannot be told of the limit, and would send it again and again.
     """
 
     def __init__(self, max_packet_bytes: int, version: int = 0) -> None:
@@ -38,6 +42,8 @@ class Decoder:
         self._pos: i64 = 0
         self._size: i64 = 0  # of _data
         self._later = bytearray()  # what came after _data
+        self.passes_over: bool = False
+        self._skip: i64 = 0  # bytes to come of a payload that is passed over
         self._need: i64 = 0  # bytes that the packet at _pos takes in all, 0 = not known
 
     @property
@@ -49,6 +55,10 @@ class Decoder:
         """Take received bytes."""
         if self._dead:
             return
+        if self._skip > 0:
+            skip = min(self._skip, len(data))
+            self._skip -= skip
+            data = data[skip:]
         if self._pos == self._size and not self._later:
             self._data = data
             self._pos = 0
@@ -114,6 +124,8 @@ class Decoder:
             raise MalformedPacket("remaining length is not in its shortest form")  # [MQTT-1.5.5-1]
         end = at + left
         if end - start > self._max > 0:
+            if self.passes_over and first >> 4 == packets.PUBLISH:
+                return self._pass_over(first, start, at, end)
             raise PacketError(PACKET_TOO_LARGE, f"packet of {end - start} bytes, the limit is {self._max}")
         if end > size:
             self._wait(end - start)
@@ -151,6 +163,31 @@ class Decoder:
             flags &= 0x07  # 3.1 sends these again with DUP
         if flags != expected:
             raise MalformedPacket(f"fixed header flags {flags} of packet type {packet_type}")  # [MQTT-2.1.3-1]
+
+    def _pass_over(self, first: i64, start: i64, at: i64, end: i64) -> Publish | None:
+        """A PUBLISH of 3.1.1 without its payload, once topic and packet id are here."""
+        data = self._data
+        size = self._size
+        head = at + 2
+        if head <= size:
+            high: i64 = data[at]
+            low: i64 = data[at + 1]
+            head += (high << 8 | low) + (2 if first >> 1 & 3 else 0)
+        if head > size:
+            self._wait(head - start)
+            return None
+        rest = end - size
+        if rest <= 0:
+            self._pos = end
+        else:
+            self._pos = size
+            known = min(rest, len(self._later))
+            del self._later[:known]
+            self._skip = rest - known
+        self._need = 0
+        p = self._publish(first, start, at, head)
+        p.body = end - start
+        return p
 
     def _publish(self, first: i64, start: i64, at: i64, end: i64) -> Publish:
         data = self._data

@@ -176,6 +176,11 @@ class Publish(Packet):
     def payload(self) -> bytes:
         return self.frame[self.body :]
 
+    @property
+    def cut(self) -> bool:
+        """It was larger than is taken: the frame ends where the payload would begin, ``body`` is how large it was."""
+        return self.body > len(self.frame)
+
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 @final

@@ -1,26 +1,24 @@
 """Who may connect: bans, certificates and the anonymous rule at once, passwords on threads of their own."""
 
 import asyncio
-import contextlib
 import hashlib
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, final
 
-from gateway.core.lifecycle import turn_away
+from gateway.core.lifecycle import disconnect, turn_away
 from gateway.core.model import Client
 from gateway.mqtt.packets import Connect
 from gateway.mqtt.reasons import BANNED, CONNECTION_RATE_EXCEEDED, NOT_AUTHORIZED
 from gateway.net.connection import Connection, Turn
+from gateway.net.flapping import Flapping
 from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import user_of
 
-THREADS: Final = max(1, min(2, len(os.sched_getaffinity(0)) - 1))  # hashing is slow: one core is the event loop's
-NICENESS: Final = 5  # of these threads beyond the event loop's, which goes first
-ANSWERS_PER_TURN: Final = 64  # of those that waited for a hash and need none any more
+THREADS: Final = max(1, min(2, len(os.sched_getaffinity(0)) - 1))  # that wait for a hash: one core is the event loop's
+ANSWERS_PER_TURN: Final = 4  # of those that waited for a hash and need none any more: a thousand may, at once
 WAITING_MAX: Final = 4096
 KNOWN_MAX: Final = 10_000  # logins that need no hash again: after a power cut all clients come at once
 
@@ -33,6 +31,7 @@ class Admission:
     the rule for clients without a name holds for all. ``banned(host, client
     id, user)`` says who may not come in ("" = not known). ``certificate_user``
     is as the setting tls.certificate_user. ``failures`` counts wrong passwords.
+    ``flapping``, where there is one, keeps out who comes and goes.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -40,9 +39,10 @@ class Admission:
         self.banned: Callable[[str, str, str], bool] = _nobody
         self.certificate_user = "cn"
         self.failures = Failures(0)
+        self.flapping: Flapping | None = None
         self._turn = turn
         self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(THREADS, "auth", initializer=_give_way)
+        self._pool = ThreadPoolExecutor(THREADS, "auth")
         self._waiting: deque[Client] = deque()
         self._working = 0
         self._closed = False
@@ -82,6 +82,8 @@ class Admission:
             connect.username = name
         if self.banned(host_of(client.peer), connect.client_id, connect.username or ""):
             self._refuse(client, BANNED, f"{connect.client_id} is banned")
+        elif self.flapping is not None and self.flapping.is_banned(connect.client_id, self._turn.now()):
+            self._refuse(client, BANNED, f"{connect.client_id} comes and goes too often")
         elif certificate:
             self._answer(client, True)
         elif connect.username is None or self.verify is None:
@@ -154,15 +156,32 @@ class Admission:
         self._turn.touch()
 
     def _answer(self, client: Client, ok: bool) -> None:
+        if ok and self.flapping is not None and not client.closed and not client.closing:
+            if self._keep_out(self.flapping, client):
+                return
         self._turn.router.on_authenticated(client, ok, self._turn.now())
         self._turn.touch()
+
+    def _keep_out(self, flapping: Flapping, client: Client) -> bool:
+        """Whether this connection was one too many; only those that were let in count, or anybody could ban others."""
+        connect, now, core = client.connect, self._turn.now(), self._turn.router.core
+        assert connect is not None
+        name = connect.client_id
+        ban = flapping.came(name, client.peer, now) if name else None
+        if ban is None:
+            return False
+        count, window_ms, ban_ms = flapping.rule
+        core.alarms.append(
+            f"{name} has connected more than {count} times within {window_ms / 1000:g} s, the last time from "
+            f"{' and '.join(ban.addresses)}: kept out for {ban_ms / 1000:g} s (forebay user unban --client-id {name})"
+        )
+        session = core.sessions.get(name)
+        if session is not None and session.client is not None:
+            disconnect(core, session.client, BANNED, now)
+        turn_away(core, client, BANNED)
+        self._turn.touch()
+        return True
 
 
 def _nobody(host: str, client_id: str, username: str) -> bool:
     return False
-
-
-def _give_way() -> None:
-    with contextlib.suppress(OSError):
-        thread = threading.get_native_id()  # on Linux it has a priority of its own
-        os.setpriority(os.PRIO_PROCESS, thread, min(os.getpriority(os.PRIO_PROCESS, thread) + NICENESS, 19))

@@ -1,6 +1,7 @@
 """Listening sockets: accept, refuse what is too much, hand each connection to the event loop."""
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import os
@@ -16,6 +17,7 @@ from gateway.log import Log
 from gateway.net.connection import Connection, Turn
 from gateway.net.control import ShortPath
 from gateway.net.tls import HANDSHAKE_TIMEOUT_S
+from gateway.systemd import Handed
 
 BACKLOG: Final = 4096  # the kernel cuts it to net.core.somaxconn
 ACCEPTS_PER_TURN: Final = 16  # so that a crowd at the door does not hold up those who are in
@@ -57,14 +59,18 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets bound to every address of ``host`` ("" is every interface), not yet listening. Raises ListenError."""
+def bind(host: str, port: int, handed: Handed | None = None) -> list[socket.socket]:
+    """Sockets bound to every address of ``host`` ("" is every interface), not yet listening. Raises ListenError.
+
+    Those that were handed over are taken instead of new ones.
+    """
     name = address_text(host or "*", port)
     bound: list[socket.socket] = []
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, proto, _, address in dict.fromkeys(found):
-            bound.append(_bind_one(family, kind, proto, address))
+            given = handed.take(family, address) if handed is not None else None
+            bound.append(given or _bind_one(family, kind, proto, address))
     except OSError as e:
         for sock in bound:
             sock.close()
@@ -124,9 +130,13 @@ class Listener:
     on a WebSocket; ``bucket``, how fast it takes connections; ``refuses(host)``, why one does not come in.
     """
 
-    def __init__(self, sock: socket.socket, turn: Turn, log: Log, kind: str = TCP, path: Path | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, turn: Turn, log: Log, kind: str = TCP, path: Path | None = None, kept: bool = False
+    ) -> None:
+        """``path`` of a Unix socket; ``kept``: it is handed to the next process, too, so its file stays."""
         self.kind = kind
-        self.path = path  # of a Unix socket
+        self.path = path
+        self._kept = kept
         self.secure = kind in (TLS, MTLS, WSS)
         self.anonymous = False
         self.tls: ssl.SSLContext | None = None
@@ -167,8 +177,9 @@ class Listener:
             self._pause.cancel()
         self._loop.remove_reader(self._sock.fileno())
         self._sock.close()
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
+        if self.path is not None and not self._kept:
+            with contextlib.suppress(OSError):  # the next start replaces it
+                self.path.unlink()
         if self.secure:
             for task in self._starting:
                 task.cancel()

@@ -9,10 +9,11 @@ from typing import Final, final
 from gateway.core.meter import Bucket
 from gateway.log import Log
 from gateway.net.connection import Turn
-from gateway.net.listeners import MTLS, TCP, TLS, UNIX, WS, WSS, Listener, bind, bind_unix
+from gateway.net.listeners import MTLS, TCP, TLS, UNIX, WS, WSS, Listener, address_text, bind, bind_unix
 from gateway.net.throttle import Throttle, network_of
 from gateway.net.tls import Files, Stamp, TlsError
-from gateway.settings import Settings
+from gateway.settings.table import Settings
+from gateway.systemd import Handed
 
 POLL_MS: Final = 1000  # between two looks at the certificate files
 
@@ -27,7 +28,7 @@ class Listeners:
     def __init__(self, log: Log) -> None:
         self.all: list[Listener] = []
         self._log = log
-        self._bound: list[tuple[str, socket.socket, Path | None]] = []
+        self._bound: list[tuple[str, socket.socket, Path | None, bool]] = []
         self._files: Files | None = None
         self._tried: Stamp = ()  # the files as they were last read
         self._seen: Stamp = ()  # as they were at the last look
@@ -36,33 +37,43 @@ class Listeners:
         self._banned: Callable[[str], bool]
         self._turn: Turn
 
-    def bind(self, settings: Settings) -> None:
-        """Take the addresses; nobody is accepted yet. Raises ListenError."""
+    def bind(self, settings: Settings, handed: Handed) -> None:
+        """Take the addresses; nobody is accepted yet. Raises ListenError.
+
+        Sockets that were handed over count by their address, or else by a name that is a way in, whatever the settings
+        say: so a port below 1024 can be served without a privilege.
+        """
         ways = [(TCP, settings.listen), (TLS, settings.listeners_tls), (MTLS, settings.listeners_mtls)]
         ways += [(WS, settings.listeners_ws), (WSS, settings.listeners_wss)]
         for kind, addresses in ways:
             for host, port in addresses:
-                self._bound += [(kind, sock, None) for sock in bind(host, port)]
+                self._bound += [(kind, sock, None, False) for sock in bind(host, port, handed)]
         path = settings.listeners_unix
         if path is not None:
-            self._bound.append((UNIX, bind_unix(path, settings.listeners_unix_mode), path))
+            given = handed.take(socket.AF_UNIX, str(path))
+            self._bound.append((UNIX, given or bind_unix(path, settings.listeners_unix_mode), path, given is not None))
+        for kind, _ in ways:
+            self._bound += [(kind, sock, None, False) for sock in handed.named(kind)]
+        for address in handed.left():
+            text = address_text(*address[:2]) if isinstance(address, tuple) else address
+            self._log.warning(f"{text} was opened by systemd and nobody serves it: no setting has that address")
 
     def open(self, turn: Turn, banned: Callable[[str], bool]) -> None:
         """``banned(host)`` says from where nobody comes in."""
         self._turn, self._banned = turn, banned
-        self.all = [Listener(sock, turn, self._log, kind, path) for kind, sock, path in self._bound]
+        self.all = [Listener(sock, turn, self._log, kind, path, kept) for kind, sock, path, kept in self._bound]
         for listener in self.all:
             listener.refuses = self._refuses
 
     def read(self, settings: Settings) -> Contexts:
         """What the certificate files hold now, where a listener needs it. Raises TlsError."""
-        files = _files_of(settings)
+        files = self._files_of(settings)
         self._tried = self._seen = () if files is None else files.stamp()
         return {} if files is None else self._contexts(files)
 
     def apply(self, settings: Settings, users: bool, contexts: Contexts) -> None:
         """Take the settings over for the connections that come next; ``users``: there is a password file."""
-        self._files = _files_of(settings)
+        self._files = self._files_of(settings)
         if (self._arrivals.count, self._arrivals.seconds) != (settings.address_connection_rate, 1):
             self._arrivals = Throttle(settings.address_connection_rate, 1)
         rate = settings.connection_rate
@@ -130,13 +141,12 @@ class Listeners:
         self._arrivals.spend(address, now)
         return ""
 
-
-def _files_of(settings: Settings) -> Files | None:
-    """None where no listener needs them."""
-    if settings.tls_cert is None or settings.tls_key is None:
-        return None
-    if not (settings.listeners_tls or settings.listeners_mtls or settings.listeners_wss):
-        return None
-    return Files(
-        settings.tls_cert, settings.tls_key, settings.tls_client_ca, settings.tls_crl, settings.tls_min_version
-    )
+    def _files_of(self, settings: Settings) -> Files | None:
+        """None where no listener needs them."""
+        if settings.tls_cert is None or settings.tls_key is None:
+            return None
+        if not any(listener.secure for listener in self.all):
+            return None
+        return Files(
+            settings.tls_cert, settings.tls_key, settings.tls_client_ca, settings.tls_crl, settings.tls_min_version
+        )

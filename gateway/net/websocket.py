@@ -7,6 +7,7 @@ packets need not end where frames do [MQTT-6.0.0-2]: what a peer can make wait h
 import asyncio
 import ipaddress
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast, final
 from urllib.parse import urlsplit
@@ -97,7 +98,7 @@ class Stream(asyncio.Transport):
             self._socket.write(self._session.send(event))
 
 
-class WebSocket(asyncio.Protocol):
+class WebSocket(asyncio.Protocol, ABC):
     """Drives ``inner`` (the methods of asyncio.Protocol) once the handshake is done; before that it knows nothing."""
 
     def __init__(self, inner: asyncio.Protocol, role: ConnectionType) -> None:
@@ -111,7 +112,6 @@ class WebSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)  # uvloop's has the methods, not the base
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_TIMEOUT_S, self._too_late)
-        self._begin()
 
     def data_received(self, data: bytes) -> None:
         if self._over:
@@ -146,14 +146,13 @@ class WebSocket(asyncio.Protocol):
         if self._stream is not None:
             self._inner.resume_writing()
 
-    def _begin(self) -> None:
-        """The socket is there."""
-
+    @abstractmethod
     def _on_handshake(self, event: Event) -> None:
-        raise NotImplementedError
+        """What came before it is open."""
 
+    @abstractmethod
     def _failed(self, why: str) -> None:
-        raise NotImplementedError
+        """The handshake has come to nothing."""
 
     def _on_event(self, event: Event) -> None:
         stream = self._stream
@@ -259,7 +258,8 @@ class ClientWebSocket(WebSocket):
             extra_headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers],
         )
 
-    def _begin(self) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
         assert self._socket is not None
         self._socket.write(self._session.send(self._request))
 

@@ -15,6 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, final
 
+from gateway.replacing import hand_over
 from gateway.store.connection import one_line
 from gateway.store.lock import DirectoryLock
 from gateway.store.migrations import SCHEMA, versions
@@ -125,6 +126,7 @@ def _restore(
                     out.write(chunk)
                 out.flush()
                 os.fsync(out.fileno())
+            hand_over(parts[name], places[name] if places[name].exists() else data_dir)
         _verify(file, parts[DATABASE])
         for name in wanted:
             for old in (places[name], beside(places[name], "-wal"), beside(places[name], "-shm")):

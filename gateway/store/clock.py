@@ -5,6 +5,8 @@ it only finds the offset. The wall clock never counts unless it was NTP-synchron
 """
 
 import ctypes
+import errno
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +19,10 @@ KEY_OFFSET_MS: Final = "clock.offset_ms"
 KEY_GATEWAY_MS: Final = "clock.gateway_ms"
 KEY_WALL_MS: Final = "clock.wall_ms"
 KEY_SYNCED: Final = "clock.synced"
+
+PROC_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID: Final = "FOREBAY_BOOT_ID"  # environment
+SYNCHRONISED: Final = Path("/run/systemd/timesync/synchronized")  # made by systemd-timesyncd, once for each boot
 
 _TIME_ERROR: Final = 5  # adjtimex: the clock is not synchronised
 _STA_UNSYNC: Final = 0x0040
@@ -44,11 +50,15 @@ def boottime_ms() -> int:
 
 
 def boot_id() -> str:
-    """The kernel's name for this boot; empty (never equal to a stored one) when there is none."""
+    """The kernel's name for this boot; empty (never equal to a stored one) when there is none.
+
+    A unit that hides all of /proc but processes says it in the environment, without dashes.
+    """
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return PROC_BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
-        return ""
+        told = os.environ.get(BOOT_ID, "")
+        return "-".join((told[:8], told[8:12], told[12:16], told[16:20], told[20:])) if len(told) == 32 else ""
 
 
 @final
@@ -60,12 +70,17 @@ class _Timex(ctypes.Structure):
 
 
 def ntp_synchronised() -> bool:
-    """Whether the kernel holds the wall clock for synchronised; False when that cannot be known."""
+    """Whether the kernel holds the wall clock for synchronised; False when that cannot be known.
+
+    A sandbox that lets nobody near the clock does not let them read it so either: then systemd-timesyncd has the word.
+    """
     try:
         timex = _Timex()
         state: int = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
     except (OSError, AttributeError):
         return False
+    if state < 0 and ctypes.get_errno() == errno.EPERM:
+        return SYNCHRONISED.exists()
     return state >= 0 and state != _TIME_ERROR and not timex.status & _STA_UNSYNC
 
 

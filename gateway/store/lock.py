@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import final
 
+from gateway.replacing import hand_over
 from gateway.store.errors import StoreError
 
 
@@ -17,6 +18,7 @@ class DirectoryLock:
         """Take the lock or raise StoreError with the holder's pid in its one line."""
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            hand_over(path, path.parent)
         except OSError as error:
             raise StoreError(f"cannot write to the data directory {path.parent}: {error.strerror}") from error
         try:

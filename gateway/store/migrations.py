@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from gateway.store.connection import connect
 from gateway.store.errors import StoreError
@@ -105,6 +106,17 @@ def create(path: Path) -> None:
         pass
     finally:
         lock.release()
+
+
+def min_reader_of(path: Path) -> int:
+    """The oldest schema whose program can read this database, 0 where there is none. Raises StoreError."""
+    if not path.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            return versions(connection)[1]
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {error}") from None
 
 
 def versions(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from gateway.core.router import Router
 from gateway.log import Log
 from gateway.store.clock import offset_at_start, read_clocks, stamp
 from gateway.store.connection import DAMAGED, LOST
+from gateway.store.frozen import FrozenStore
 from gateway.store.sqlite import Store
 
 STAMP_MS: Final = 60_000  # how much time at most is lost for expiry when the machine dies
@@ -20,23 +21,32 @@ KEY_RUNNING: Final = "broker.running"  # 1 from the first commit to the last: st
 KEY_EXACT: Final = "broker.exact"  # 0 once a crash may have lost counts
 
 
+def _none(_now: int) -> dict[str, int | str]:
+    return {}
+
+
 @final
 class StorePump:
     """Moves batches, reads and their answers; all methods run on the event loop but the two callbacks of the store.
 
-    ``answered`` is called after the router was told something, so that its output gets carried out.
+    ``rows`` gives what else is stored with the clock. ``answered`` is called after the router was told something, so
+    that its output gets carried out.
     """
 
-    def __init__(self, now: Callable[[], int], log: Log) -> None:
+    def __init__(self, now: Callable[[], int], log: Log, rows: Callable[[int], dict[str, int | str]] = _none) -> None:
         self.offset_ms = 0  # gateway time is CLOCK_BOOTTIME and this
         self.exact = True  # the counters miss nothing
+        self.interval_ms = 0  # from the start of a commit to that of the next
         self.fatal = ""  # the database is damaged or gone: no commit will work before the next start
         self._now = now
+        self._rows = rows
         self._log = log
         self._running = 1
         self._flying: Batch | None = None
         self._stamp_at = 0
         self._usage_at = 0
+        self._next_at = 0
+        self._waits: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def restore(self, meta: Mapping[str, int | str]) -> None:
@@ -44,7 +54,7 @@ class StorePump:
         self.offset_ms = offset_at_start(meta, read_clocks())
         self.exact = meta.get(KEY_RUNNING, 0) == 0 and meta.get(KEY_EXACT, 1) == 1
 
-    def start(self, store: Store, router: Router, answered: Callable[[], None]) -> None:
+    def start(self, store: Store | FrozenStore, router: Router, answered: Callable[[], None]) -> None:
         self._store = store
         self._router = router
         self._answered = answered
@@ -62,24 +72,36 @@ class StorePump:
             self._store.read(token, ids)
         if self._flying is not None:
             return
+        if now < self._next_at:
+            if self._waits is None:
+                assert self._loop is not None
+                self._waits = self._loop.call_later((self._next_at - now) / 1000, self._waited)
+            return
         batch = self._router.take_batch(now)
         if now >= self._stamp_at:
             self._stamp_at = now + STAMP_MS
             if batch is None:
                 batch = Batch(STAMP_ALONE)
             batch.meta.update(stamp(read_clocks(), self.offset_ms))
+            batch.meta.update(self._rows(now))
             batch.meta[KEY_RUNNING] = self._running
             batch.meta[KEY_EXACT] = int(self.exact)
         if batch is None:
             return
         self._flying = batch
+        self._next_at = now + self.interval_ms
         self._store.submit(batch)
 
     def finish(self) -> None:
         """The next commit is the last one: it says that this was no crash."""
         self._running = 0
         self._stamp_at = 0
+        self._next_at = 0
         self.run(self._now())
+
+    def _waited(self) -> None:
+        self._waits = None
+        self._answered()
 
     def tick(self, now: int) -> None:
         """Tell the router what the disk holds, about once a second."""

@@ -4,6 +4,7 @@ The event loop only submits and is called back on the store's threads. No thread
 """
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, final
 
@@ -142,6 +143,11 @@ class Store:
         """
         assert self._writer is not None
         self._writer.submit(batch)
+
+    def call(self, answer: Callable[[], None]) -> None:
+        """Let the thread that commits call this when it comes to it."""
+        assert self._writer is not None
+        self._writer.call(answer)
 
     def read(self, token: int, ids: list[int]) -> None:
         """Read segments; ``on_read(token, [(segment_id, records), ...])``, b"" for what is gone or damaged."""

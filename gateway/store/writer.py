@@ -16,6 +16,7 @@ from gateway.store import apply
 from gateway.store.connection import LOST, PAGE_BYTES, Connect, is_corrupt, one_line
 from gateway.store.spare import Spare, is_full
 from gateway.store.stats import CommitTimes, StoreStats, WriteMeter
+from gateway.synced import is_read_only
 
 _log: Final = logging.getLogger("forebay.store")
 
@@ -56,7 +57,7 @@ class Writer:
         self._min_free_bytes = min_free_bytes
         self._spare = spare
         self._on_done = on_done
-        self._jobs: SimpleQueue[Batch | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Batch | Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._times = CommitTimes()
         self._meter = WriteMeter()
@@ -82,6 +83,10 @@ class Writer:
     def submit(self, batch: Batch) -> None:
         """Commit one batch; ``on_done`` hears of it on the writer's thread."""
         self._jobs.put(batch)
+
+    def call(self, answer: Callable[[], None]) -> None:
+        """Let the thread call this when it comes to it: it is still there."""
+        self._jobs.put(answer)
 
     def close(self) -> None:
         """Finish what was submitted; as the last connection this writes the log back and removes it."""
@@ -113,14 +118,17 @@ class Writer:
         wait: float | None = None
         while True:
             try:
-                batch = self._jobs.get(timeout=wait)
+                job = self._jobs.get(timeout=wait)
             except Empty:
                 wait = self._tidy()
                 continue
-            if batch is None:
+            if job is None:
                 break
-            reason = self._commit(batch)
-            self._on_done(batch.number, reason)
+            if not isinstance(job, Batch):
+                job()
+                continue
+            reason = self._commit(job)
+            self._on_done(job.number, reason)
             self._after_commit()
             wait = _IDLE_S
         self._meter.detach()
@@ -134,7 +142,7 @@ class Writer:
                     self._reopen()
                 assert self._connection is not None
                 self._connection.execute(apply.APPLY, apply.parameters(batch))
-                refusal = self._lost()
+                refusal = self._lost() or self._unsynced()
         except Exception as error:  # whatever it was, the caller must hear of its batch
             refusal = one_line(error)
             if not isinstance(error, (sqlite3.Error, OSError)):
@@ -163,16 +171,25 @@ class Writer:
             return None  # not a word about the file itself
         return f"{LOST}: {self._path} was replaced"
 
+    def _unsynced(self) -> str | None:
+        """It became read-only while this was written: then fsync may have said yes and done nothing."""
+        if not is_read_only(os.statvfs(self._directory)):
+            return None
+        return f"{LOST}: {self._directory} became read-only in the middle of a commit"
+
     def _refusal(self, batch: Batch) -> str | None:
-        """Why this batch must wait: the file is gone, or its messages would take room that is not for them."""
+        """Why this batch must wait: the file is gone or read-only, or it would take room that is not for messages."""
         lost = self._lost()
         if lost is not None:
             return lost
+        figures = os.statvfs(self._directory)
+        if is_read_only(figures):
+            return f"{self._directory}: read-only file system"
         if not batch.segment_id:
             return None
         size = len(batch.records) + len(batch.targets)
         least = max(self._min_free_bytes, _ROOM_BYTES)
-        if _free_bytes(self._directory) - 2 * size - self._wal_bytes() >= least:
+        if _room(figures) - 2 * size - self._wal_bytes() >= least:
             return None
         self._checkpoint()
         # a fresh log is written over the old one, and free pages of the file are taken first
@@ -218,14 +235,16 @@ class Writer:
         if self._connection is None:
             return
         try:
+            if is_read_only(os.statvfs(self._directory)):
+                return  # what is written back would not be synced, and the log be taken for free
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._wal_mark = self._meter.read()
             self._upkeep_error = ""
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             # nothing is lost: the log keeps what could not be written back
             self._upkeep_failed("checkpoint", error)
 
-    def _upkeep_failed(self, what: str, error: sqlite3.Error) -> None:
+    def _upkeep_failed(self, what: str, error: Exception) -> None:
         reason = f"{what}: {one_line(error)}"
         if reason != self._upkeep_error:  # it is tried again and again: told once
             self._upkeep_error = reason
@@ -255,7 +274,7 @@ class Writer:
         self._gauged_bytes = self._meter.last
         free = 0
         try:
-            self._free_bytes = _free_bytes(self._directory)
+            self._free_bytes = _room(os.statvfs(self._directory))
             self._spare.restore(self._free_bytes, max(self._min_free_bytes, _ROOM_BYTES))
             if self._connection is not None:
                 pages, free = self._connection.execute(
@@ -282,6 +301,5 @@ def _file_bytes(path: Path) -> int:
         return 0
 
 
-def _free_bytes(directory: Path) -> int:
-    figures = os.statvfs(directory)
+def _room(figures: os.statvfs_result) -> int:
     return figures.f_bavail * figures.f_frsize

@@ -4,9 +4,7 @@ Decisions only: time (gateway ms) and chance (0 to 1) are arguments. The supervi
 ``tick`` asks for.
 """
 
-from typing import Any, Final, cast, final
-
-from tenacity import RetryCallState, wait_exponential
+from typing import Final, final
 
 # states
 PAUSED: Final = "paused"
@@ -33,14 +31,11 @@ STEADY_MS: Final = 10_000  # a connection that ends sooner counts as a failed on
 HOLD_OFF_FACTOR_MAX: Final = 16
 FAR: Final = 2**62
 
-_WAIT: Final = wait_exponential(multiplier=FIRST_MS / 1000, max=LAST_MS / 1000)
-
 
 def pause_ms(rounds: int, chance: float) -> int:
     """The pause after so many rounds over all addresses: 100 ms, doubled up to 30 s, and of that half to all."""
-    state = RetryCallState(cast(Any, None), None, (), {})
-    state.attempt_number = max(rounds, 1)
-    return round(_WAIT(state) * 1000 * (0.5 + chance / 2))
+    longest = min(FIRST_MS << min(max(rounds, 1) - 1, 16), LAST_MS)
+    return round(longest * (0.5 + chance / 2))
 
 
 @final

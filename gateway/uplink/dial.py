@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final, cast, final
 
 from gateway.net.tls import TlsError, client_context
-from gateway.uplink_kinds import Remote
-from gateway.uplink_settings import UplinkRow
+from gateway.settings.uplink import UplinkRow
+from gateway.settings.uplink_kinds import Remote
 
 STEP_TIMEOUT_S: Final = 10.0
 

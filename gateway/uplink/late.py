@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 from gateway.log import Log
 from gateway.net.connection import Turn
 from gateway.net.control import CommandError
-from gateway.uplink_settings import UplinkRow
+from gateway.settings.uplink import UplinkRow
 
 if TYPE_CHECKING:
     from gateway.uplink.uplinks import Uplinks
@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
 @final
 class LateUplinks:
-    """Stands for ``Uplinks``, there or not. ``folder`` is the data folder."""
+    """Stands for ``Uplinks``, there or not. ``folder`` is the data folder.
 
-    def __init__(self, turn: Turn, log: Log, folder: Path) -> None:
-        self._turn, self._log, self._folder = turn, log, folder
+    ``held``: none is dialled before ``release()``, but what is for them is queued.
+    """
+
+    def __init__(self, turn: Turn, log: Log, folder: Path, held: bool = False) -> None:
+        self._turn, self._log, self._folder, self._held = turn, log, folder, held
         self._uplinks: Uplinks | None = None
 
     def configure(self, rows: Sequence[UplinkRow], now: int) -> None:
@@ -26,11 +29,17 @@ class LateUplinks:
         if rows and self._uplinks is None:
             from gateway.uplink.uplinks import Uplinks
 
-            self._uplinks = Uplinks(self._turn, self._log, self._folder)
+            self._uplinks = Uplinks(self._turn, self._log, self._folder, self._held)
         if self._uplinks is not None:
             self._uplinks.configure(rows, now)
         else:
             self._turn.router.uplinks.configure([], "", 0, now)  # what was one before the start goes on no more
+
+    def release(self) -> None:
+        """They may be dialled."""
+        self._held = False
+        if self._uplinks is not None:
+            self._uplinks.release()
 
     def run(self) -> None:
         """Behind each turn."""

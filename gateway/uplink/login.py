@@ -5,9 +5,9 @@ from typing import Final
 from gateway.core.uplink import Login, Uplink
 from gateway.mqtt.packets import V5
 from gateway.mqtt.reasons import reason_name
+from gateway.settings.uplink import UplinkRow
+from gateway.settings.uplink_kinds import Remote
 from gateway.uplink.dial import DialError
-from gateway.uplink_kinds import Remote
-from gateway.uplink_settings import UplinkRow
 
 # CONNACK codes after which trying soon is of no use: somebody must change something here or there
 FOR_GOOD: Final = frozenset((0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x90, 0x95, 0x99, 0x9A, 0x9B, 0x9C, 0x9D))

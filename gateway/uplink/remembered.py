@@ -1,4 +1,6 @@
-"""What uplinks know over a restart besides their queues: this gateway's own id, and which of them are paused."""
+"""What uplinks know over a restart besides their queues: this gateway's own id, which of them are paused, and what
+they have subscribed to at which broker.
+"""
 
 import json
 import os
@@ -21,17 +23,42 @@ class Remembered:
         self.note = ""
         self.paused: set[str] = set()
         self.gateway_id = ""
+        self._asked: dict[str, list[str]] = {}  # uplink and broker -> filters that the session there may have
         self._path = folder / FILE
         self._read()
         if not self.gateway_id:
             self.gateway_id = secrets.token_hex(_ID_BYTES)
-            self._write(self.paused)
+            try:
+                self._write()
+            except OSError as e:
+                self.note = f"{self._path}: cannot be written: {e.strerror or e}"
 
     def pause(self, name: str, paused: bool) -> None:
         """On disk when this returns. Raises OSError."""
-        if (name in self.paused) != paused:
-            self._write(self.paused ^ {name})
+        if (name in self.paused) == paused:
+            return
+        self.paused ^= {name}
+        try:
+            self._write()
+        except OSError:
             self.paused ^= {name}
+            raise
+
+    def asked(self, name: str, remote: str) -> set[str]:
+        """The filters that this uplink's session at that broker may have."""
+        return set(self._asked.get(f"{name} {remote}", ()))
+
+    def ask(self, name: str, remote: str, filters: set[str]) -> None:
+        """It may have these from now on; on disk when this returns. Raises OSError."""
+        before = self.asked(name, remote)
+        if before == filters:
+            return
+        self._asked[f"{name} {remote}"] = sorted(filters)
+        try:
+            self._write()
+        except OSError:
+            self._asked[f"{name} {remote}"] = sorted(before)
+            raise
 
     def _read(self) -> None:
         try:
@@ -53,11 +80,15 @@ class Remembered:
             return
         self.gateway_id = name
         self.paused = {one for one in paused if isinstance(one, str)}
+        asked = found.get("asked")
+        for key, filters in asked.items() if isinstance(asked, dict) else ():
+            if isinstance(filters, list):
+                self._asked[key] = [one for one in filters if isinstance(one, str)]
 
-    def _write(self, paused: set[str]) -> None:
+    def _write(self) -> None:
         fresh = self._path.with_suffix(".new")
         with fresh.open("w", encoding="utf-8") as out:
-            json.dump({"id": self.gateway_id, "paused": sorted(paused)}, out)
+            json.dump({"id": self.gateway_id, "paused": sorted(self.paused), "asked": self._asked}, out)
             out.flush()
             os.fsync(out.fileno())
         fresh.replace(self._path)

@@ -5,18 +5,19 @@ import random
 import secrets
 from typing import Any, Final, NamedTuple, cast, final
 
-from gateway.core.uplink import BEAT, CONNECTED, DENIED, LOST, REFUSED, Event, Login
+from gateway.core.uplink import BEAT, CONNECTED, DENIED, FORGOTTEN, LOST, OUT, REFUSED, Event, Login
 from gateway.log import Log
 from gateway.mqtt.reasons import reason_name
 from gateway.net.connection import Turn
+from gateway.settings.uplink import UplinkRow
+from gateway.settings.uplink_kinds import Remote
 from gateway.uplink import course
 from gateway.uplink.course import Course
 from gateway.uplink.dial import DialError, Held, dial, why
 from gateway.uplink.files import Files
 from gateway.uplink.link import attach
 from gateway.uplink.login import client_id_of, login_of, refusal, status_topic_of
-from gateway.uplink_kinds import Remote
-from gateway.uplink_settings import UplinkRow
+from gateway.uplink.remembered import Remembered
 
 LOOK_MS: Final = 5_000  # between two looks at files and counters
 
@@ -26,7 +27,7 @@ class Site(NamedTuple):
 
     turn: Turn
     log: Log
-    gateway_id: str
+    remembered: Remembered
 
 
 @final
@@ -36,7 +37,7 @@ class Supervisor:
     def __init__(self, row: UplinkRow, site: Site, paused: bool) -> None:
         now = site.turn.now()
         self.row = row
-        self.client_id = client_id_of(row, site.gateway_id)
+        self.client_id = client_id_of(row, site.remembered.gateway_id)
         self.denied: dict[str, int] = {}  # filter -> reason code: what the broker does not let it subscribe to
         self._site = site
         self._course = Course(len(row.addresses), row.hold_off_ms, row.heartbeat_ms, now)
@@ -47,6 +48,8 @@ class Supervisor:
         self._dialling: asyncio.Task[None] | None = None
         self._held: Held | None = None  # what carries the link
         self._beat_topic = ""  # of this link
+        self._remote = ""  # likewise: the broker's name
+        self._wanted: set[str] = set()  # filters that it subscribes to
         self._hung_up = 0  # links ended by this side whose end the core has still to tell: no news then
         self._nonce = secrets.token_hex(4)  # tells our heartbeats from those of a process before
         self._look_at = now
@@ -106,7 +109,7 @@ class Supervisor:
 
     def on_event(self, event: Event) -> None:
         now = self._site.turn.now()
-        if self._held is None and event.kind in (CONNECTED, BEAT, DENIED):
+        if self._held is None and event.kind in (CONNECTED, BEAT, DENIED, FORGOTTEN):
             return  # of a link that this side has ended
         if event.kind == CONNECTED:
             self.denied.clear()
@@ -114,6 +117,9 @@ class Supervisor:
             self._course.connected(now)
             kept = "" if event.present else ", which held no session of it"
             self._site.log.info(f"uplink {self.row.name}: connected to {self.address}{kept}")
+            self._forget(event.present, now)
+        elif event.kind == FORGOTTEN:
+            self._ask(self._wanted)
         elif event.kind == REFUSED:
             if self._held is None:
                 self._hung_up = max(self._hung_up - 1, 0)
@@ -133,6 +139,21 @@ class Supervisor:
             if self._beat_topic and event.text == self._beat_topic:
                 self._course.beat_refused(f"no heartbeat: the subscription to {event.text} is refused")
         self._settle(now)
+
+    def _forget(self, present: bool, now: int) -> None:
+        """What rules of before asked for would be sent, and kept while this is away, for ever."""
+        gone = self._site.remembered.asked(self.row.name, self._remote) - self._wanted if present else set()
+        if gone:
+            self._port.unsubscribe(self.row.name, sorted(gone), now)
+            self._site.log.info(f"uplink {self.row.name}: no longer subscribed to {', '.join(sorted(gone))}")
+        else:
+            self._ask(self._wanted)
+
+    def _ask(self, filters: set[str]) -> None:
+        try:
+            self._site.remembered.ask(self.row.name, self._remote, filters)
+        except OSError as e:
+            self._say(f"what it subscribes to is not remembered: {e.strerror}", True)
 
     def _on_lost(self, event: Event, now: int) -> None:
         if self._hung_up:
@@ -260,6 +281,9 @@ class Supervisor:
         self._course.switched(address, now)
         self._held = held
         self._beat_topic = login.beat_topic
+        self._remote = login.remote
+        self._wanted = {rule.there for rule in self.row.rules if rule.direction != OUT} | {login.beat_topic} - {""}
+        self._ask(self._site.remembered.asked(self.row.name, self._remote) | self._wanted)
         remote = self.row.addresses[address]
         # a compiled class has no Protocol for a base, only its methods
         held.take(cast(asyncio.Protocol, attach(self._site.turn, login, f"{remote.host}:{remote.port}")))

@@ -23,10 +23,10 @@ from gateway.mqtt.packets import (
     Subscribe,
 )
 from gateway.mqtt.reasons import reason_name
+from gateway.settings.uplink import UplinkRow
+from gateway.settings.uplink_kinds import Remote
 from gateway.uplink.dial import DialError, Told, dial
 from gateway.uplink.login import login_of, refusal
-from gateway.uplink_kinds import Remote
-from gateway.uplink_settings import UplinkRow
 
 WAIT_S: Final = 10.0
 _PACKET_ID: Final = 1

@@ -7,10 +7,10 @@ from typing import Any, Final, final
 from gateway.log import Log
 from gateway.net.connection import Turn
 from gateway.net.control import CommandError
+from gateway.settings.uplink import UplinkRow
 from gateway.uplink.login import uplink_of
 from gateway.uplink.remembered import Remembered
 from gateway.uplink.supervisor import Site, Supervisor
-from gateway.uplink_settings import UplinkRow
 
 HOPS_MAX: Final = 8  # gateways that a message may come through
 
@@ -19,13 +19,14 @@ HOPS_MAX: Final = 8  # gateways that a message may come through
 class Uplinks:
     """Runs on the event loop."""
 
-    def __init__(self, turn: Turn, log: Log, folder: Path) -> None:
+    def __init__(self, turn: Turn, log: Log, folder: Path, held: bool = False) -> None:
         self._turn = turn
+        self._held = held  # none is dialled
         self._log = log
         self._remembered = Remembered(folder)
         if self._remembered.note:
             log.warning(self._remembered.note)
-        self._site = Site(turn, log, self._remembered.gateway_id)
+        self._site = Site(turn, log, self._remembered)
         self._uplinks: dict[str, Supervisor] = {}
 
     def configure(self, rows: Sequence[UplinkRow], now: int) -> None:
@@ -42,8 +43,15 @@ class Uplinks:
             if name not in self._uplinks:
                 if row.insecure:
                     self._log.warning(f"uplink {name}: insecure = true: any broker is taken for the right one")
-                self._uplinks[name] = Supervisor(row, self._site, name in self._remembered.paused)
+                self._uplinks[name] = Supervisor(row, self._site, self._held or name in self._remembered.paused)
                 self._uplinks[name].start()
+
+    def release(self) -> None:
+        """Those that nobody has paused are dialled from now on."""
+        self._held = False
+        for name, supervisor in self._uplinks.items():
+            if name not in self._remembered.paused:
+                supervisor.resume()
 
     def run(self) -> None:
         """Hand out what the core has to tell."""

@@ -13,7 +13,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
@@ -23,13 +22,11 @@ from starlette.responses import Response
 
 from gateway.auth import AuthError, Passwords
 from gateway.net.listeners import is_loopback
+from gateway.web.guesses import BusyError, Guesses
 from gateway.web.roles import Roles
 
 COOKIE: Final = "forebay"
 LOGIN_S: Final = 12 * 3600
-FAILURES_MAX: Final = 5  # of an address, before it is refused unheard
-FAILURES_S: Final = 300.0  # for so long
-ADDRESSES_MAX: Final = 1000
 HASHES_WAITING_MAX: Final = 8
 ENDED_MAX: Final = 1000
 
@@ -44,14 +41,6 @@ class Visitor(NamedTuple):
     user: str
     session: str
     fresh: bool  # has no cookie yet
-
-
-class BusyError(Exception):
-    """Too many failures from this address, or too many logins at a time; ``wait_s``: when to come again."""
-
-    def __init__(self, wait_s: int) -> None:
-        super().__init__(f"too many logins, try again in {wait_s} s")
-        self.wait_s = wait_s
 
 
 def read_key(path: Path) -> bytes:
@@ -79,12 +68,11 @@ class Access:
         self._passwords = passwords
         self._roles = roles
         self._always = always
-        self._clock = clock
+        self._guesses = Guesses(clock)
         self._cookies = URLSafeTimedSerializer(key, salt="visitor")
         self._forms = Signer(key, salt="form")
         self._pool = ThreadPoolExecutor(1, "login")
         self._waiting = 0
-        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()  # address -> how many, until when
         self._ended: OrderedDict[str, None] = OrderedDict()  # sessions that logged out
         self._read_at: tuple[int, int] | None = None
 
@@ -124,20 +112,11 @@ class Access:
 
     async def knows(self, address: str, user: str, password: str, may: Callable[[str], bool]) -> bool:
         """Whether these are of a user who ``may``. Raises BusyError before anything is hashed."""
-        key = _network(address)
-        count, until = self._failures.get(key, (0, 0.0))
-        now = self._clock()
-        if now >= until:
-            count = 0
-        elif count >= FAILURES_MAX:
-            raise BusyError(int(until - now) + 1)
+        self._guesses.check(address)
         if self._waiting >= HASHES_WAITING_MAX:
             raise BusyError(1)
         # counted before it is known: many at a time are not told apart from many in a row
-        self._failures[key] = count + 1, now + FAILURES_S
-        self._failures.move_to_end(key)
-        while len(self._failures) > ADDRESSES_MAX:
-            self._failures.popitem(last=False)
+        self._guesses.wrong(address)
         self._waiting += 1
         try:
             self._refresh()
@@ -147,7 +126,7 @@ class Access:
             self._waiting -= 1
         if not (right and may(user)):
             return False
-        self._failures.pop(key, None)
+        self._guesses.right(address)
         return True
 
     async def basic(self, request: Request) -> bool:
@@ -212,12 +191,3 @@ def is_near(request: Request) -> bool:
 def address_of(request: Request) -> str:
     """Of the peer."""
     return request.client.host if request.client is not None else ""
-
-
-def _network(address: str) -> str:
-    """What one attacker has many of counts as one: a v6 host has a whole /64."""
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return address
-    return str(ip_network((ip, 64), strict=False)) if isinstance(ip, IPv6Address) else address

@@ -7,23 +7,27 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from gateway.tokens import FILE, Tokens
 from gateway.web.edit import Editing
 from gateway.web.headers import Headers
 from gateway.web.health import Health
 from gateway.web.pages import Door, PagesOf
+from gateway.web.remote import Remote
 from gateway.web.site import Site
 
 
 def application(site: Site) -> ASGIApp:
-    """The ASGI application."""
+    """The ASGI application. Raises TokenError."""
     settings = site.settings
     health = Health(site.access, site.poll, settings.http_metrics_open, settings.http_session_metrics)
     pages, door = PagesOf(site), Door(site)
     editing = Editing(site, pages)
+    remote = Remote(site, Tokens(settings.data_dir / FILE))
     routes = [
         Route("/metrics", health.metrics),
         Route("/healthz", health.healthz),
         Route("/readyz", health.readyz),
+        Route("/api/control", remote.control, methods=["POST"]),
         Route("/", door.guard(pages.overview)),
         Route("/sessions", door.guard(pages.sessions)),
         Route("/session", door.guard(pages.session)),

@@ -10,10 +10,10 @@ from typing import Any, Final, final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from gateway.entry import Entry, discreet
-from gateway.kinds import Boolean, Choice
-from gateway.settings import TABLE, Settings, SettingsError
-from gateway.settings_file import check, planned, read, write
+from gateway.settings.entry import Entry, discreet
+from gateway.settings.file import check, planned, read, write
+from gateway.settings.kinds import Boolean, Choice
+from gateway.settings.table import TABLE, Settings, SettingsError
 from gateway.store.clock import read_clocks
 from gateway.web.access import Visitor
 from gateway.web.control import NoBrokerError, RefusedError

@@ -5,8 +5,9 @@ from typing import Final, final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from gateway.web.access import Access, BusyError
+from gateway.web.access import Access
 from gateway.web.control import NoBrokerError
+from gateway.web.guesses import BusyError
 from gateway.web.metrics import encode
 from gateway.web.poll import Poll, Report
 

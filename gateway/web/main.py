@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 from gateway import process
 from gateway.access import Access as AccessFile
@@ -18,7 +19,8 @@ from gateway.access import AccessError
 from gateway.auth import AuthError, Passwords
 from gateway.log import Log, LogHandler
 from gateway.net.tls import TlsError
-from gateway.settings import Settings, SettingsError, Sources, load
+from gateway.settings.table import Settings, SettingsError, Sources, load
+from gateway.tokens import TokenError
 from gateway.web.access import Access, KeyFileError, read_key
 from gateway.web.app import application
 from gateway.web.control import Control
@@ -26,6 +28,8 @@ from gateway.web.poll import SESSIONS, Poll
 from gateway.web.roles import Roles
 from gateway.web.serving import Serving
 from gateway.web.site import Site
+
+NICENESS: Final = 10  # who looks may wait, messages do not
 
 
 def main(told: str) -> int:
@@ -43,12 +47,14 @@ def main(told: str) -> int:
 def run(settings: Settings, companion: bool = False) -> int:
     """Serve until SIGTERM, SIGINT or, as a companion, the end of the standard input; the exit status."""
     os.umask(0o077)
+    if companion:
+        os.nice(NICENESS)
     log = Log(sys.stderr, settings.log_level, settings.log_format)
     logging.getLogger().addHandler(LogHandler(log))
     try:
         with asyncio.Runner(loop_factory=process.loop_factory()) as runner:
             runner.run(_serve(settings, log, companion))
-    except (TlsError, AuthError, AccessError, KeyFileError) as error:
+    except (TlsError, AuthError, AccessError, TokenError, KeyFileError) as error:
         log.error(f"status page: {error}")
         return 1
     return 0

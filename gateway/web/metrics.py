@@ -87,7 +87,12 @@ SESSION_GAUGES: Final = (
     ("session_drain_eta_seconds", "Time until its queue is empty; absent while unknown.", "eta_s", 1),
 )
 
-
+WEAR_GAUGES: Final = (
+    ("disk_written_bytes_per_day", "Of the last days.", "day_bytes"),
+    ("disk_life_left_ratio", "What is left of its life, of 1.", "life_left"),
+    ("disk_life_left_years", "At the rate of the last days.", "years_left"),
+    ("disk_spares_low", "1 when most of its spare blocks are used.", "spares_low"),
+)
 UPLINK_UP: Final = ("connected", "forwarding")
 UPLINK_GAUGES: Final = (
     ("uplink_queue_messages", "Messages that wait for this uplink.", "queue_messages", 1),
@@ -99,6 +104,15 @@ UPLINK_GAUGES: Final = (
 )
 
 
+ENGINE_GAUGES: Final = (
+    ("engine_waiting_messages", "Messages that wait in the store for the engine.", "waiting"),
+    ("engine_waiting_bytes", "Size of these messages.", "waiting_bytes"),
+    ("engine_inflight_messages", "On their way to the engine and not kept by it yet.", "in_flight"),
+    ("engine_log_messages", "Messages that the engine holds.", "messages"),
+    ("engine_log_bytes", "Size of these messages.", "bytes"),
+)
+
+
 @final
 class Exposition(Collector):
     """One report as metric families."""
@@ -107,6 +121,7 @@ class Exposition(Collector):
         self._report = report
         self._status: Report = report["status"]
         self._rows: list[Report] = report["sessions"][:sessions]
+        self._most = sessions
 
     def collect(self) -> Iterator[Metric]:
         status = self._status
@@ -119,7 +134,14 @@ class Exposition(Collector):
                 yield GaugeMetricFamily(PREFIX + name, help, value=value / divisor)
         yield from self._sessions()
         yield from self._uplinks()
+        yield from self._engine()
         yield from self._store()
+        yield from self._disk()
+        for name, help in (
+            ("safe_mode", "1 after too many crashes: uplinks are held."),
+            ("read_only", "1 while the disk could not be written since the start."),
+        ):
+            yield GaugeMetricFamily(PREFIX + name, help, value=bool(status[name]))
         yield from self._sparkplug()
 
     def _counters(self) -> Iterator[Metric]:
@@ -180,6 +202,26 @@ class Exposition(Collector):
                 dropped.add_metric([row["name"], reason], count)
         yield dropped
 
+    def _engine(self) -> Iterator[Metric]:
+        """Of an engine that keeps the log of the applications in place of the store."""
+        row = self._status["engine"]
+        if "state" not in row:
+            return
+        up = GaugeMetricFamily(PREFIX + "engine_up", "1 while the engine takes messages.", labels=["engine"])
+        up.add_metric([row["name"]], row["state"] == "up")
+        yield up
+        for name, help, key in ENGINE_GAUGES:
+            value = {**row, **row["log"]}.get(key)
+            if value is not None:
+                yield GaugeMetricFamily(PREFIX + name, help, value=value)
+        lag = GaugeMetricFamily(
+            PREFIX + "engine_application_lag_messages", "Messages that it has not settled yet.", labels=["client_id"]
+        )
+        for one in row["applications"][: self._most]:
+            if one["lag"] is not None:
+                lag.add_metric([one["client_id"]], one["lag"])
+        yield lag
+
     def _store(self) -> Iterator[Metric]:
         store, times = self._status["store"], self._report["commit_ms"]
         yield GaugeMetricFamily(PREFIX + "store_up", "0 while the disk takes nothing.", value=not store["error"])
@@ -198,6 +240,18 @@ class Exposition(Collector):
             PREFIX + "store_commit_duration_seconds", "Time of a commit, the flush to the disk included.",
             buckets=buckets, sum_value=times["sum"] / 1000,
         )  # fmt: skip
+
+    def _disk(self) -> Iterator[Metric]:
+        status, wear = self._status, self._status["wear"]
+        machine = {"board": status["board"], "disk": wear["disk"] or "", "storage": wear["storage"] or ""}
+        yield InfoMetricFamily(PREFIX + "machine", "What it runs on.", value=machine)
+        # over all runs: what was written to a disk is written
+        yield CounterMetricFamily(
+            PREFIX + "disk_written_bytes", "Written to the disk that holds the data, by all.", value=wear["total_bytes"]
+        )
+        for name, help, key in WEAR_GAUGES:
+            if wear[key] is not None:
+                yield GaugeMetricFamily(PREFIX + name, help, value=wear[key])
 
     def _sparkplug(self) -> Iterator[Metric]:
         totals, before = self._report["sparkplug"], self._report["before"]["sparkplug"]

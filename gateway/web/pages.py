@@ -8,8 +8,9 @@ from typing import Any, Final, final
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from gateway.web.access import BusyError, Visitor, address_of
+from gateway.web.access import Visitor, address_of
 from gateway.web.control import NoBrokerError, RefusedError
+from gateway.web.guesses import BusyError
 from gateway.web.live import live
 from gateway.web.render import TABS
 from gateway.web.site import Site

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gateway.log import Log
 from gateway.net.listeners import ListenError, address_text, bind, is_loopback
 from gateway.net.tls import TlsError, server_context
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 
 HEAD_S: Final = 10.0  # for the first request to be there
 CONNECTIONS_MAX: Final = 256

@@ -1,5 +1,6 @@
 """What the pages share: the broker's answers, the views made of them once for everybody, and the templates."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, final
@@ -7,9 +8,11 @@ from typing import Any, Final, final
 from markupsafe import Markup
 
 from gateway import profiles
+from gateway.doctor.answer import report
+from gateway.doctor.snapshot import Ask
 from gateway.log import Log
 from gateway.profiles import Profile
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 from gateway.web import flows, nodes, views
 from gateway.web.access import Access
 from gateway.web.control import Control, NoBrokerError, RefusedError
@@ -63,8 +66,8 @@ class Site:
         """The line at the top of each page."""
         return self.pages.fragment("live/state", views.state(self.poll.report, self.poll.error))
 
-    async def ask(self, question: dict[str, Any]) -> Any:
-        """An answer that may be large, not asked for more often than the broker can bear."""
+    async def ask(self, question: dict[str, Any], made: Callable[[Any], Any] | None = None) -> Any:
+        """An answer that may be large, not asked for more often than the broker can bear; or what is made of it."""
         key = repr(question)
         until, answer = self._answers.get(key, (0.0, None))
         began = time.monotonic()
@@ -72,6 +75,8 @@ class Site:
             return answer
         answer = await self.control.ask(question)
         now = time.monotonic()
+        if made is not None:
+            answer = await asyncio.to_thread(made, answer)
         if len(self._answers) > 100:
             self._answers.clear()
         self._answers[key] = now + max(0.9, SHARE * (now - began)), answer
@@ -108,7 +113,11 @@ async def _session(site: Site, client_id: str) -> tuple[str, Values]:
 
 
 async def _flows(site: Site, _: str) -> tuple[str, Values]:
-    return "flows", flows.flows(await site.ask({"cmd": "doctor"}))
+    return "flows", flows.flows(await site.ask({"cmd": "doctor"}, _judged))
+
+
+def _judged(told: Any) -> Any:
+    return report(told, Ask())
 
 
 async def _uplinks(site: Site, _: str) -> tuple[str, Values]:

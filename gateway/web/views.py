@@ -43,10 +43,14 @@ def state(report: Report | None, error: str) -> Values:
         return {"level": "bad", "text": f"No broker: {error}"}
     status = report["status"]
     store = status["store"]
+    if status.get("read_only"):
+        return {"level": "bad", "text": f"Read-only: nothing can be kept: {status['read_only']}"}
     if store["error"]:
         return {"level": "bad", "text": f"The disk takes nothing: {store['error']}"}
     if store["full"]:
         return {"level": "bad", "text": "Disk budget used up: publishers are held back"}
+    if status.get("safe_mode"):
+        return {"level": "bad", "text": f"Safe mode after {status['safe_mode']['crashes']} crashes: uplinks are held"}
     if lost(report):
         return {"level": "warn", "text": f"{count(lost(report))} messages dropped since the start"}
     stuck = [row for row in status.get("uplinks", []) if row["state"] in STUCK and row["since_s"] >= STUCK_S]
@@ -100,6 +104,7 @@ def overview(report: Report, history: History) -> Values:
         "commits": count(store["commits"]), "failed": store["failed_commits"], "damaged": store["damaged"],
         "p50": f"{store['commit_ms_p50']:.1f} ms", "p99": f"{store['commit_ms_p99']:.1f} ms",
         "slowest": f"{store['commit_ms_max']:.0f} ms", "error": store["error"],
+        "wear": _wear(status.get("wear")),
         "draining": drain["sessions"], "drain_rate": rate(drain["messages_s"]),
         "eta": "" if drain["eta_s"] is None and not drain["messages_s"] else eta(drain["eta_s"]),
         "connections": count(status["connections"]), "sessions": status["sessions"],
@@ -198,6 +203,14 @@ def percent(part: float, whole: float) -> str:
 
 def eta(seconds: int | None) -> str:
     return "no end in sight" if seconds is None else f"empty in {span(seconds * 1000)}"
+
+
+def _wear(wear: Report | None) -> str:
+    """How long the storage lasts, where that is known."""
+    if not wear or wear["life_left"] is None:
+        return ""
+    years = "" if wear["years_left"] is None else f", {wear['years_left']:.3g} years at this rate"
+    return f"{percent(wear['life_left'], 1)}{years}"
 
 
 def _delayed(row: Report | None) -> str:

@@ -14,6 +14,7 @@ PAYLOAD_BYTES: Final = 200
 WINDOW: Final = 200
 LIVE_RATE: Final = 1000  # messages/s on the direct path, beside the drain
 STREAM_RATE: Final = 1000  # messages/s into the log that is drained
+PACED_RUNS: Final = 5  # the one in the middle counts: 10 ms of somebody else decide a 99th percentile
 
 
 def readers(bench: Bench, count: int, run_ms: int) -> Figures:
@@ -44,12 +45,17 @@ def drain(bench: Bench, count: int, live_ms: int) -> Figures:
         found["rss"] = broker.rss_bytes()
     pace = max(1, int(found["rate"] / 2))
     part = max(1, min(count, pace * live_ms // 500))
+    runs = [at_pace(bench, pace, part, live_ms) for _ in range(PACED_RUNS)]
+    return found | sorted(runs, key=lambda run: run["paced_beside_us"][1] / run["paced_before_us"][1])[PACED_RUNS // 2]
+
+
+def at_pace(bench: Bench, pace: int, count: int, live_ms: int) -> Figures:
+    """Live times before and beside a drain that is held to a rate."""
     with bench.serving(FOREBAY, {**APPLICATIONS, "application_log.drain_rate": pace}, WINDOW) as broker:
-        fill(bench, broker, part)
-        found["paced_before_us"] = live(bench, broker, live_ms)
-        found["pace"] = pace
-        found["paced_rate"], found["paced_beside_us"] = beside(bench, broker, part, live_ms)
-    return found
+        fill(bench, broker, count)
+        before = live(bench, broker, live_ms)
+        rate, times = beside(bench, broker, count, live_ms)
+    return {"paced_before_us": before, "pace": pace, "paced_rate": rate, "paced_beside_us": times}
 
 
 def fill(bench: Bench, broker: Server, count: int) -> None:

@@ -88,6 +88,7 @@ def show_scale(figures: Figures, out: TextIO) -> None:
             f"\n  bytes written for each message, by how many uplinks: {written}",
             file=out,
         )
+    show_engines(figures["scale"].get("engines", {}), out)
     if figures.get("commits"):
         shown = ", ".join(f"{group}: {one['each']:,.0f}" for group, one in figures["commits"].items())
         print(f"\nBytes of RAM for each queued message, by messages in a commit: {shown}", file=out)
@@ -96,6 +97,22 @@ def show_scale(figures: Figures, out: TextIO) -> None:
         print(
             f"\nCommit of 1,000 messages: {gil['idle_ms']:.1f} ms (most {gil['idle_max_ms']:.1f}) beside an idle loop,"
             f" {gil['saturated_ms']:.1f} ms (most {gil['saturated_max_ms']:.1f}) beside a saturated one",
+            file=out,
+        )
+
+
+def show_engines(found: Figures, out: TextIO) -> None:
+    if found:
+        print("\nThe log of the APPLICATIONs by engine (CPU us of gateway + engine; bytes written for each)", file=out)
+    for kind, one in found.items():
+        if "why" in one:
+            print(f"  {kind:7} {one['why']}", file=out)
+            continue
+        print(
+            f"  {kind:7} publish {one['publish_rate']:>9,.0f}/s, CPU {one['publish_cpu_us']:.0f} +"
+            f" {one['publish_engine_cpu_us']:.0f}, {one['publish_written']:,.0f} bytes; drain"
+            f" {one['drain_rate']:>9,.0f}/s, CPU {one['drain_cpu_us']:.0f} + {one['drain_engine_cpu_us']:.0f};"
+            f" RSS {one['rss'] / 1e6:.0f} + {one['engine_rss'] / 1e6:.0f} MB",
             file=out,
         )
 

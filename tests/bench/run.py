@@ -14,15 +14,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.bench import applications, scale, sweep, uplinks
+from tests.bench import applications, engines, scale, sweep, uplinks
 from tests.bench.measuring import Bench, Figures, interpreted_modules
 from tests.bench.report import show
 from tests.bench.workloads import AUTOSAVE, FOREBAY, INTERPRETED, MOSQUITTO, PAYLOAD_BYTES, Row, selected
 from tests.harness import beside_env, mosquitto_version
 
-SCALES = ("connections", "queued", "apps", "drain", "uplinks", "commits", "gil", "payloads", "sweep", "consume")
+SCALES = (
+    "connections",
+    "queued",
+    "apps",
+    "drain",
+    "uplinks",
+    "commits",
+    "gil",
+    "payloads",
+    "sweep",
+    "consume",
+    "engines",
+)
 
-PACED_MORE: Final = 4  # rounds: what sleeps most of the time depends on who else the machine serves
+PACED_MORE: Final = 8  # rounds: what sleeps most of the time depends on who else the machine serves
 
 
 def note(text: str) -> None:
@@ -100,6 +112,9 @@ def scales(bench: Bench, names: Sequence[str], kinds: Sequence[str], quick: bool
         note("uplinks")
         count = 200_000 if quick else 1_000_000
         found["scale"]["uplinks"] = {FOREBAY: {**uplinks.drain(bench, count), **uplinks.disk(bench, count // 10)}}
+    if "engines" in names and FOREBAY in kinds:
+        note("engines")
+        found["scale"]["engines"] = engines.measure(bench, 20_000 if quick else 100_000)
     if "sweep" in names and FOREBAY in kinds:
         note("sweep")
         found["sweep"] = sweep.measure(bench, 500 if quick else 2000)

@@ -40,7 +40,7 @@ class TcpLink:
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, data: bytes) -> None:
-        self.sock.settimeout(10)
+        self.sock.settimeout(30)
         self.sock.sendall(data)
 
     def receive(self, wait_s: float) -> bytes | None:
@@ -104,7 +104,7 @@ class TcpHost:
         folder = os.open(self.server.data_dir, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with socket.socket(socket.AF_UNIX) as sock:
-                sock.settimeout(5)
+                sock.settimeout(30)
                 sock.connect(f"/proc/self/fd/{folder}/control.sock")  # its own path may be too long for a socket
                 sock.sendall(json.dumps(command).encode() + b"\n")
                 answer: dict[str, Any] = json.loads(sock.makefile().readline())

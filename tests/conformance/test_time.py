@@ -109,7 +109,7 @@ def check(peer: Peer, left: int) -> None:
 def sessions(peer: Peer) -> list[dict[str, object]]:
     assert isinstance(peer.host, MemoryHost)
     broker = peer.host.broker
-    return broker.router.sessions(broker.now)
+    return list(broker.router.sessions(broker.now))
 
 
 @pytest.mark.parametrize("jump", JUMPS)

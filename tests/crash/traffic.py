@@ -5,6 +5,7 @@ from pathlib import Path
 from tests import wire_format as mqtt
 from tests.crash.shimlog import Record
 from tests.harness import Broker
+from tests.settled import until_settled
 from tests.wire import Wire
 
 BATCH = 8
@@ -97,24 +98,24 @@ def verify(traffic: Traffic, before: list[Record], data_dir: Path) -> None:
                     wire.expect(mqtt.PUBCOMP, pid=pid)
         twice_never = {payload("p2", pid) for pid in asked}
         kept |= twice_never
-        seen = deliveries(broker.port, "away")
+        seen = deliveries(broker, "away")
         assert not (lost := kept - set(seen)), f"lost for the absent session: {sorted(lost)[:5]} of {len(kept)}"
         for name, pids in (("p1", said(before, "I", mqtt.PUBLISH, ports["p1"])), ("p2", asked)):
             mine = [one for one in seen if one.startswith(b"<" + name.encode())]
             assert mine == [payload(name, pid) for pid in pids if payload(name, pid) in mine], f"{name} out of order"
         had = traffic.delivered[: len(said(before, "A", mqtt.PUBLISH, ports["online"]))]
         released = set(said(before, "A", mqtt.PUBREL, ports["online"]))
-        again = deliveries(broker.port, "online")
+        again = deliveries(broker, "online")
         assert not (lost := kept - {one for _, one in had} - set(again)), f"lost for the other: {sorted(lost)[:5]}"
         done = {one for pid, one in had if pid in released and one.startswith(b"<p2")}
         assert not done & set(again), f"QoS 2 again after its PUBREL: {sorted(done & set(again))[:5]}"
 
 
-def deliveries(port: int, name: str) -> list[bytes]:
+def deliveries(broker: Broker, name: str) -> list[bytes]:
     """Everything that the session still gets, settled."""
     found = []
-    with join(port, name, 1) as wire:
-        for packet in wire.until_quiet(0.3):
+    with join(broker.port, name, 1) as wire:
+        for packet in until_settled(broker, wire, name):
             if packet.type == mqtt.PUBLISH:
                 found.append(packet["payload"])
                 wire.ack(mqtt.PUBACK if packet["qos"] == 1 else mqtt.PUBREC, packet["pid"])

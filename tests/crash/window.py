@@ -104,7 +104,7 @@ class Window:
     def verify(self, broker: Broker, promised: set[bytes], had: Callable[[Collector], set[bytes]]) -> None:
         """Every collector gets what was promised to the publisher, but for what it ``had`` acknowledged; in order."""
         for collector in self.collectors:
-            again = deliveries(broker.port, collector.name)
+            again = deliveries(broker, collector.name)
             lost = promised - had(collector) - set(again)
             assert not lost, f"acknowledged, but lost for {collector.name}: {sorted(lost)[:5]} of {len(promised)}"
             assert again == sorted(again), f"{collector.name} out of order: {again[:20]}"

@@ -13,7 +13,9 @@ import pytest
 from gateway.cli.control import ask
 from tests import wire_format as mqtt
 from tests.harness import Broker
+from tests.settled import PATIENCE_S, until_settled
 from tests.wire import Wire
+from tests.wire_format import Packet
 
 MIB = 1_048_576
 FOREVER = [(mqtt.SESSION_EXPIRY, 0xFFFFFFFF)]
@@ -49,7 +51,7 @@ def free_bytes(folder: Path) -> int:
     return figures.f_bavail * figures.f_frsize
 
 
-def until(true: Callable[[], object], what: str, timeout: float = 10.0) -> None:
+def until(true: Callable[[], object], what: str, timeout: float = 30.0) -> None:
     """Wait until this is so."""
     deadline = time.monotonic() + timeout
     while not true():
@@ -90,14 +92,45 @@ def leave_behind(broker: Broker, filter: str = "t/#", name: str = "collector") -
         wire.disconnect()
 
 
-def drain(wire: Wire, quiet_s: float = 0.5) -> list[bytes]:
-    """Take and acknowledge whatever comes, until nothing more does."""
+def drain(broker: Broker, wire: Wire, name: str = "collector") -> list[bytes]:
+    """Take and acknowledge whatever comes, until the broker has nothing left for it."""
     taken = []
-    for packet in wire.until_quiet(quiet_s):
+    for packet in until_settled(broker, wire, name):
         assert packet.type == mqtt.PUBLISH, packet
         taken.append(packet["payload"])
         wire.settle(packet)
     return taken
+
+
+def publish_until_stuck(broker: Broker, wire: Wire, payload_bytes: int, first: int = 0) -> int:
+    """Publish one at a time until one is not acknowledged for want of room; its number, which is still pending."""
+    for number in range(first, first + 10_000):
+        pid = wire.publish("t/q", numbered(number, payload_bytes), 1)
+        packet = answer_or_full(broker, wire)
+        if packet is None:
+            return number
+        assert packet.type == mqtt.PUBACK and packet["pid"] == pid, packet
+        assert packet.fields.get("code", 0) < 0x80, packet
+    raise AssertionError("it never got full")
+
+
+def answer_or_full(broker: Broker, wire: Wire) -> Packet | None:
+    """The next packet, or None when none comes because the store is full."""
+    give_up = time.monotonic() + PATIENCE_S
+    was_full = False
+    while True:
+        try:
+            packet = wire.read_packet(0.5)
+        except TimeoutError:
+            shown = status(broker)
+            is_full = bool(shown["store"]["error"] or (shown["store"]["full"] and shown["parked"]))
+            if is_full and was_full:  # nor did it come after the first time that it was so
+                return None
+            was_full = is_full
+            assert time.monotonic() < give_up, wire.failure("neither an answer nor full")
+        else:
+            assert packet is not None, wire.failure("closed")
+            return packet
 
 
 def numbered(number: int, size: int) -> bytes:

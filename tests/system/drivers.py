@@ -6,13 +6,15 @@ acknowledged by the broker, ``R name n`` received (``D``: marked as a duplicate)
 They reconnect by themselves, and subscribe only when the broker held no session for them.
 """
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import final
 
@@ -36,14 +38,34 @@ def missing(kind: str) -> str:
     return ""
 
 
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """While something is installed there: tests run in several processes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def install_npm(package: str) -> str:
     """Install what package.json names, where this package of it is not there yet; returns why not, or nothing."""
+    with alone(NODE):
+        return _install_npm(package)
+
+
+def _install_npm(package: str) -> str:
     if (NODE / "node_modules" / package).is_dir():
         return ""
     if not shutil.which("node") or not shutil.which("npm"):
         return "node and npm are not installed"
     line = ["npm", "--prefix", str(NODE), "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=150)
+    except subprocess.TimeoutExpired:
+        return "npm install takes too long"
     return "" if done.returncode == 0 else f"npm install failed: {done.stderr.strip()[-200:]}"
 
 
@@ -101,7 +123,7 @@ class Driver:
     def has_started(self) -> bool:
         return bool(self.acknowledged or self.received)
 
-    def wait_line(self, start: str, timeout: float = 20) -> None:
+    def wait_line(self, start: str, timeout: float = 60) -> None:
         self.wait(start, lambda: any(line.startswith(start) for line in list(self.lines)), timeout)
 
     def wait_done(self, timeout: float = 60) -> None:
@@ -117,10 +139,10 @@ class Driver:
         if self.kind == "mosquitto" and self.mode == "sub":
             self.process.terminate()
         try:
-            self.process.wait(5)
+            self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.thread.join(5)
+        self.thread.join(20)
         if self.process.stdout is not None:
             self.process.stdout.close()

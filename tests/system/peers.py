@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.system.drivers import HERE, install_npm
+from tests.system.drivers import HERE, alone, install_npm
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -37,13 +37,21 @@ def missing(peer: Peer) -> str:
     """Why this peer cannot run here, empty when it can; what is not there yet is installed."""
     if not peer.folder:
         return install_npm("sparkplug-client")
+    with alone(ROOT / "build" / "peers"):
+        return _install(peer)
+
+
+def _install(peer: Peer) -> str:
     target, pins = ROOT / "build" / "peers" / peer.folder, ROOT / "requirements" / f"peer-{peer.folder}.txt"
     stamp = target.with_suffix(".txt")
     if stamp.is_file() and stamp.read_bytes() == pins.read_bytes():
         return ""
     shutil.rmtree(target, ignore_errors=True)
     line = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--target", str(target)]
-    done = subprocess.run([*line, "-r", str(pins)], capture_output=True, text=True, check=False, timeout=120)
+    try:
+        done = subprocess.run([*line, "-r", str(pins)], capture_output=True, text=True, check=False, timeout=150)
+    except subprocess.TimeoutExpired:
+        return f"to install {pins.name} takes too long"
     if done.returncode:
         return f"{pins.name} cannot be installed: {done.stderr.strip()[-200:]}"
     shutil.copy(pins, stamp)
@@ -70,7 +78,7 @@ def run(peer: Peer, port: int, plan: dict[str, Any]) -> None:
     """Run it to its end, which must be a good one."""
     with start(peer, port, plan) as process:
         try:
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == 0, said

@@ -26,7 +26,7 @@ from tests.wire_format import Packet
 
 CLIENT: Final = Path(__file__).parent / "clients" / "retrier.py"
 LONG: Final = bool(os.environ.get("FOREBAY_LONG"))
-TIMEOUT_S: Final = 50.0
+TIMEOUT_S: Final = 120.0
 MESSAGES: Final = 2
 AT_ONCE: Final = 4
 INSIDE: Final = {
@@ -34,7 +34,7 @@ INSIDE: Final = {
     "mosquitto": ["handler", "before add", "after add", "before remove", "after remove"],
 }
 
-pytestmark = pytest.mark.timeout(600 if LONG else 200)
+pytestmark = pytest.mark.timeout(600 if LONG else 500)
 
 
 @pytest.fixture(scope="module", params=["forebay", "mosquitto"])

@@ -4,7 +4,6 @@ import os
 import random
 import re
 import sqlite3
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,7 +99,7 @@ def test_a_damaged_database_is_salvaged_and_served(
                 publisher.publish_done("live", b"1")
             live.take(1)
         with collector(broker) as wire:
-            seen = [number_of(one) for one in drain(wire)]
+            seen = [number_of(one) for one in drain(broker, wire)]
             wire.subscribe("t/#", qos=1)
             assert seen == sorted(set(seen))
             with Wire.connect(broker.port, "p") as publisher:
@@ -129,7 +128,7 @@ def refused(broker: Broker, log: Path) -> str:
     broker.log_file = log
     broker.start(wait=False)
     assert broker.process is not None
-    assert broker.process.wait(20) == 1, broker.log()
+    assert broker.process.wait(60) == 1, broker.log()
     lines = broker.log().splitlines()
     assert len(lines) == 1, lines
     return lines[0]
@@ -155,7 +154,7 @@ def test_a_newer_schema_that_this_version_may_read_serves(tmp_path: Path) -> Non
     connection.commit()
     connection.close()
     with broker.start(), collector(broker, 1) as wire:
-        assert [number_of(one) for one in drain(wire)] == list(range(COUNT))
+        assert [number_of(one) for one in drain(broker, wire)] == list(range(COUNT))
 
 
 def test_a_data_directory_in_use_is_one_line_and_the_other_goes_on(tmp_path: Path) -> None:
@@ -166,30 +165,12 @@ def test_a_data_directory_in_use_is_one_line_and_the_other_goes_on(tmp_path: Pat
             wire.ping()
 
 
-@pytest.mark.parametrize("what", ["a file", "below a file", "read only"])
-def test_a_data_directory_that_cannot_be_written_is_one_line(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("what", ["a file", "below a file"])
+def test_a_data_directory_that_is_none_is_one_line(tmp_path: Path, what: str) -> None:
     data = tmp_path / "data"
-    if what == "a file":
-        data.write_bytes(b"")
-    elif what == "below a file":
-        data.write_bytes(b"")
+    data.write_bytes(b"")
+    if what == "below a file":
         data = data / "below"
-    else:
-        data.mkdir()
-        if os.geteuid() == 0:  # rights do not stop root: a mount that cannot be written does
-            line = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(data)]
-            made = subprocess.run(line, capture_output=True, text=True, check=False)
-            if made.returncode:
-                pytest.skip(f"nobody may mount here: {made.stderr.strip()}")
-        else:
-            data.chmod(0o500)
-    try:
-        broker = Broker(data)
-        said = refused(broker, tmp_path / "log")
-        assert str(data) in said
-        assert "Read-only" in said or "denied" in said or "exists" in said or "ot a directory" in said, said
-    finally:
-        if what == "read only" and os.geteuid() == 0:
-            subprocess.run(["umount", "-l", str(data)], check=True)
-        elif what == "read only":
-            data.chmod(0o700)
+    said = refused(Broker(data), tmp_path / "log")
+    assert str(data) in said
+    assert "exists" in said or "ot a directory" in said, said

@@ -26,7 +26,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def wait_until_below(broker: Broker, most: int) -> int:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while broker.rss_bytes() > most and time.monotonic() < deadline:
         time.sleep(0.1)
     return broker.rss_bytes()
@@ -44,11 +44,11 @@ def test_long_topics_are_not_remembered(broker: Broker) -> None:
 @pytest.mark.parametrize("qos", [0, 1])
 def test_more_retained_messages_than_a_queue_holds_all_come(broker: Broker, qos: int) -> None:
     count = 12_000
-    with Wire.connect(broker.port, "source", timeout=15) as source:
+    with Wire.connect(broker.port, "source") as source:
         source.send(b"".join(mqtt.publish(f"r/{i}", b"x" * 300, 1, True, pid=i + 1) for i in range(count)))
         for _ in range(count):
             source.expect(mqtt.PUBACK)
-    with Wire.connect(broker.port, "sub", timeout=10) as sub:
+    with Wire.connect(broker.port, "sub") as sub:
         sub.subscribe("r/#", qos=qos)
         time.sleep(0.3)  # as slow as it likes
         topics = set()
@@ -65,7 +65,7 @@ def test_large_messages_leave_no_memory_behind(broker: Broker) -> None:
     slow = [Wire.connect(broker.port, f"slow{i}", clean=i % 2 == 0) for i in range(40)]
     for i, wire in enumerate(slow):
         wire.subscribe("big", qos=i // 2 % 2)
-    with Wire.connect(broker.port, "source", timeout=20) as source:
+    with Wire.connect(broker.port, "source") as source:
         for _ in range(60):
             source.publish_done("big", os.urandom(MB), qos=1)
         assert broker.rss_bytes() < before + 400 * MB
@@ -89,7 +89,7 @@ def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path, what: 
         source.publish("t", b"not kept", qos=1)
         source.expect(mqtt.DISCONNECT, code=0x8B)
     assert broker.process is not None
-    assert broker.process.wait(15) == 1
+    assert broker.process.wait(60) == 1
     assert "database gone" in broker.log()
 
 

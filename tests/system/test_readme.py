@@ -28,7 +28,7 @@ def test_store_and_forward_as_written(tmp_path: Path) -> None:
     wrapper.write_text(WRAPPER.format(root=root, python=python, port=free_port()))
     wrapper.chmod(0o755)
     ended = subprocess.run(
-        ["bash", "-e", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=50
+        ["bash", "-e", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=150
     )
     lines = ended.stdout.splitlines()
     assert ended.returncode == 0, ended.stderr

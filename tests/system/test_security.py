@@ -25,7 +25,7 @@ from tests.wire_ws import WebSocketSocket
 
 LISTENERS = ("tcp", "tls", "tls-certificate", "mtls", "ws", "wss", "unix")
 BY_CERTIFICATE = ("tls-certificate", "mtls")
-WAIT_S = 30.0
+WAIT_S = 60.0
 SECRET = "correct horse battery"
 
 
@@ -195,6 +195,14 @@ def knock(context: ssl.SSLContext, port: int) -> None:
                 raise ConnectionResetError
 
 
+def is_refused(context: ssl.SSLContext, port: int) -> bool:
+    try:
+        knock(context, port)
+    except (ssl.SSLError, ConnectionError):
+        return True
+    return False
+
+
 def shown(context: ssl.SSLContext, port: int) -> bytes:
     with socket.create_connection(("127.0.0.1", port), WAIT_S) as sock:
         with context.wrap_socket(sock, server_hostname="localhost") as secured:
@@ -211,14 +219,13 @@ def test_renewed_certificates_and_lists_count_for_the_next_and_links_stay(plant:
     wait_until(lambda: shown(plant.trust("leaving"), ports["tls"]) != before, "renewed", WAIT_S)
     assert shown(plant.trust("leaving"), ports["wss"]) != before
     authority.revoke("leaving")
-    wait_until(lambda: plant.broker.log().count("certificate files have changed") == 2, plant.broker.log(), WAIT_S)
-    with pytest.raises((ssl.SSLError, ConnectionError)):
-        knock(plant.trust("leaving"), ports["mtls"])
+    wait_until(lambda: is_refused(plant.trust("leaving"), ports["mtls"]), "revoked", WAIT_S)
     good = authority.certificate.read_bytes()
     authority.certificate.write_text("half a file")
     wait_until(lambda: "TLS goes on with the files of before" in plant.broker.log(), plant.broker.log(), WAIT_S)
+    changes = plant.broker.log().count("certificate files have changed")
     authority.certificate.write_bytes(good)
-    wait_until(lambda: plant.broker.log().count("certificate files have changed") == 3, plant.broker.log(), WAIT_S)
+    wait_until(lambda: plant.broker.log().count("certificate files have changed") > changes, "changed", WAIT_S)
     assert plant.connect("mtls", "the-device", 5)[1] == 0
     for link in links:
         link.ping()
@@ -279,7 +286,7 @@ def test_mqttjs_over_websocket(plant: Plant, listener: str, version: int) -> Non
         pytest.skip(why)
     url = f"{listener}://the-operator:{SECRET.replace(' ', '%20')}@localhost:{plant.ports[listener]}/mqtt"
     line = ["node", str(HERE / "clients" / "mqttjs_websocket.mjs"), url, str(version), str(plant.authority.certificate)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=50)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     expected = [f"page/t {qos} {size}" for size in (10, 100_000) for qos in (0, 1, 2)]
     assert sorted(done.stdout.split("\n")[:-1]) == sorted(expected)

@@ -44,7 +44,7 @@ def consumer(broker: Broker, path: str, name: str, qos: int, *, narrow: bool = F
     if narrow:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.connect(("127.0.0.1", broker.port))
-    wire = Wire(sock, 5, timeout=20)
+    wire = Wire(sock, 5)
     props = [(mqtt.SESSION_EXPIRY, 600)] if persistent else []
     wire.send(mqtt.connect(f"{'app' if path == 'application' else 'dev'}-{name}", 5, not persistent, 0, None, props))
     wire.expect(mqtt.CONNACK, code=0)
@@ -63,7 +63,7 @@ def run(
 ) -> int:
     """Publish all, and see each batch arrive at the healthy one; the most memory that the broker took."""
     most = 0
-    with Wire.connect(broker.port, version=5, timeout=20) as publisher:
+    with Wire.connect(broker.port, version=5) as publisher:
         for start in range(0, count, BATCH):
             for number in range(start, start + BATCH):
                 publisher.publish(f"t/{path}/{topic}", str(number).encode().ljust(SIZE), qos)
@@ -174,7 +174,7 @@ def test_many_that_read_nothing_are_bounded_together(tmp_path: Path) -> None:
         # each of the slow ones has a topic of its own beside: bytes that no other shares
         for n, wire in enumerate(slow):
             wire.subscribe(f"own/{n}", qos=1)
-        with Wire.connect(broker.port, version=5, timeout=20) as publisher:
+        with Wire.connect(broker.port, version=5) as publisher:
             for number in range(100):
                 for n in range(len(slow)):
                     publisher.publish(f"own/{n}", bytes(50_000), 1)

@@ -24,7 +24,7 @@ from tests.sparkplug_relay import Relay, utc_ms
 from tests.sparkplug_rig import UNDECIDED, rich_metrics
 
 N1, N2 = NodeId("g", "n1"), NodeId("g", "n2")
-REORDER_MS = 400
+REORDER_MS = 1500
 
 # The gateway's client speaks MQTT 5.0 alone; in memory these are exercised too.
 OF_MQTT311 = {
@@ -36,11 +36,11 @@ OF_MQTT311 = {
 
 async def until(holds: Callable[[], object], what: str) -> None:
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds():  # noqa: ASYNC110 (nothing else tells of it)
                 await asyncio.sleep(0.02)
     except TimeoutError:
-        raise AssertionError(f"not within 20 s: {what}") from None
+        raise AssertionError(f"not within 60 s: {what}") from None
 
 
 class Plant:
@@ -173,7 +173,7 @@ class Plant:
         self.b.cut("host b")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 async def test_real_traffic_meets_the_requirements(tmp_path: Path) -> None:
     checker = Checker(servers=2)
     with Broker(tmp_path / "a") as broker_a, Broker(tmp_path / "b") as broker_b:

@@ -85,7 +85,7 @@ async def collected(port: int, peer: peers.Peer, plan: dict[str, Any]) -> dict[s
     await link.open()
     await link.subscribe([Subscription(f"spBv1.0/peers/+/{peer.node}/#")])
     await asyncio.to_thread(peers.run, peer, port, plan)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not found.keys() >= {"NBIRTH", "DBIRTH", "NDATA", "DDATA", "DDEATH", "NDEATH"}:
             came.clear()
             await came.wait()

@@ -59,7 +59,8 @@ class Watch:
 
     def rows(self) -> list[tuple[str, str | None, list[Any]]]:
         """Type, device, and the names of the metrics (their aliases, where they have none) of each message."""
-        lines = [json.loads(line) for line in self._file.read_text().splitlines()]
+        whole = self._file.read_text().rpartition("\n")[0]  # the last line may be half there
+        lines = [json.loads(line) for line in whole.splitlines()]
         return [
             (row["type"], row["device"], [one.get("name", one.get("alias")) for one in row["metrics"]]) for row in lines
         ]

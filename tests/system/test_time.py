@@ -1,31 +1,38 @@
-"""A wall clock that jumps by two weeks and by a year: nothing that runs on gateway time may notice.
+"""A wall clock that jumps by two weeks, a year and ten: nothing that runs on gateway time may notice.
 
 A real broker under libfaketime, which moves the wall clock alone; jumps while it serves, and while it is away.
 """
 
 import contextlib
+import datetime
+import ssl
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import trustme
 
 from gateway.cli.control import RefusedError, ask
 from tests import wire_format as mqtt
-from tests.harness import FAKETIME_LIBRARIES, Broker
+from tests.harness import FAKETIME_LIBRARIES, Broker, free_port
 from tests.wire import Wire
+from tests.wire_format import WireError
 
-JUMPS = ["+14d", "-1y"]
-SHORT_S = 10  # expiry of what ends during a test
+JUMPS = ["+14d", "-1y", "+10y"]
+SHORT_S = 20  # expiry of what ends during a test: longer than a start on a loaded machine takes
 TAKEN_OVER_S = 1.2  # libfaketime looks at its file once a second
-SLACK_S = 1.5  # of a loaded machine; the core looks at its clients once a second
+SLACK_S = 10.0  # of a loaded machine; the core looks at its clients once a second
 PROBE = "import time; print(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), time.monotonic())"
 AWAY = [(mqtt.SESSION_EXPIRY, 3600)]
 
-pytestmark = pytest.mark.skipif(
-    not any(Path(path).exists() for path in FAKETIME_LIBRARIES), reason="libfaketime is not installed"
-)
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(
+        not any(Path(path).exists() for path in FAKETIME_LIBRARIES), reason="libfaketime is not installed"
+    ),
+]
 
 
 def wall_clock(broker: Broker) -> float:
@@ -55,7 +62,7 @@ def has_session(broker: Broker, client_id: str) -> bool:
 
 def wait_until_gone(broker: Broker, client_id: str) -> float:
     """The moment at which the session has expired."""
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + SHORT_S + 30
     while has_session(broker, client_id):
         assert time.monotonic() < give_up, "the session does not expire"
         time.sleep(0.05)
@@ -73,8 +80,8 @@ class Queued:
                 away.disconnect()
         with Wire.connect(broker.port, "brief", 5, clean=False, props=[(mqtt.SESSION_EXPIRY, SHORT_S)]) as brief:
             brief.subscribe("b", qos=1)
+            self.brief_left = time.monotonic()  # or a moment later
             brief.disconnect()
-        self.brief_left = time.monotonic()
         with Wire.connect(broker.port, "p", 5) as publisher:
             publisher.publish_done("t", b"soon", props=[(mqtt.MESSAGE_EXPIRY, SHORT_S)])
             publisher.publish_done("t", b"1 h", props=[(mqtt.MESSAGE_EXPIRY, 3600)])
@@ -85,7 +92,8 @@ class Queued:
     def check(self, name: str, *, expired: bool) -> None:
         """What is still there, and for how long."""
         with Wire.connect(self.broker.port, name, 5, clean=False, props=AWAY, present=1) as away:
-            got = [packet for packet in away.quiet(0.5) if packet.type == mqtt.PUBLISH]
+            got = away.take(1 if expired else 2)
+            away.expect_nothing()
         left = {packet["payload"]: packet.prop(mqtt.MESSAGE_EXPIRY) for packet in got}
         passed = time.monotonic() - self.sent
         assert list(left) == ([b"1 h"] if expired else [b"soon", b"1 h"])
@@ -94,14 +102,15 @@ class Queued:
             assert abs(left[b"soon"] - (SHORT_S - passed)) <= SLACK_S
         with Wire.connect(self.broker.port, "looks", 5) as looks:
             looks.subscribe("r/#")
-            topics = {packet["topic"] for packet in looks.quiet(0.3) if packet.type == mqtt.PUBLISH}
+            looks.ping()  # what is retained has come before its answer
+            topics = {packet["topic"] for packet in looks.waiting}
         assert topics == ({"r/long"} if expired else {"r", "r/long"})
 
     def check_the_end(self) -> None:
         """The short ones end when they should, by a clock that never jumped; then the long ones are still there."""
         assert has_session(self.broker, "brief")
         gone = wait_until_gone(self.broker, "brief")
-        assert SHORT_S <= gone - self.brief_left + 0.1 <= SHORT_S + SLACK_S
+        assert SHORT_S <= gone - self.brief_left <= SHORT_S + SLACK_S
         time.sleep(max(0.0, self.sent + SHORT_S + 1.2 - time.monotonic()))
         self.check("late", expired=True)
 
@@ -115,7 +124,7 @@ def test_expiry_is_exact_over_jumps_while_it_serves(tmp_path: Path) -> None:
         queued.check_the_end()
 
 
-@pytest.mark.parametrize(("offset", "kind"), [("+14d", "sigterm"), ("-1y", "kill9")])
+@pytest.mark.parametrize(("offset", "kind"), [("+14d", "sigterm"), ("-1y", "kill9"), ("+10y", "kill9")])
 def test_expiry_is_exact_over_a_jump_and_a_restart(tmp_path: Path, offset: str, kind: str) -> None:
     with Broker(tmp_path / "data", faketime="+0") as broker:
         queued = Queued(broker)
@@ -134,17 +143,17 @@ def test_connections_and_keep_alive_do_not_notice_jumps(tmp_path: Path) -> None:
     """Nobody is disconnected by a jump, and one that is silent is, 1.5 times its keep alive later as ever."""
     with Broker(tmp_path / "data", faketime="+0") as broker:
         long = Wire.connect(broker.port, "long", keepalive=3600)
-        alive = Wire.connect(broker.port, "alive", keepalive=4)
+        alive = Wire.connect(broker.port, "alive", keepalive=60)
         idle = Wire.connect(broker.port, "idle", keepalive=0)
         with long, alive, idle:
             for offset in [*JUMPS, "+14d"]:
                 jump(broker, offset)
                 for wire in (long, alive, idle):
                     wire.ping()
+            heard = time.monotonic()  # or a moment later
             with Wire.connect(broker.port, "silent", keepalive=2) as silent:
-                heard = time.monotonic()
                 broker.set_faketime("-1y")
-                silent.expect_closed(10)
+                silent.expect_closed()
             assert 3 <= time.monotonic() - heard <= 3 + 1 + SLACK_S
             for wire in (long, idle):
                 wire.ping()
@@ -173,3 +182,47 @@ def test_messages_held_for_their_acknowledgement_do_not_notice_a_jump(tmp_path: 
         broker.start()
         with Wire.connect(broker.port, "r", 5, clean=False, props=AWAY, present=1) as receiver:
             assert [packet["payload"] for packet in receiver.take(1)] == [b"after"]
+
+
+def lets_in(port: int, trust: ssl.SSLContext) -> bool:
+    """Whether a client with this certificate may connect; with TLS 1.3 the no comes after the handshake."""
+    try:
+        Wire.connect(port, "again", tls=trust).close()
+    except (OSError, WireError):
+        return False
+    return True
+
+
+def wait_until(port: int, trust: ssl.SSLContext, *, let_in: bool) -> None:
+    give_up = time.monotonic() + 30
+    while lets_in(port, trust) != let_in:
+        assert time.monotonic() < give_up, "it is not let in" if let_in else "it is let in"
+        time.sleep(0.2)
+
+
+def test_certificates_go_by_the_wall_clock_and_standing_connections_do_not_notice(tmp_path: Path) -> None:
+    """Ten years ahead a client's certificate has expired; with the right time it is let in again."""
+    authority, port = trustme.CA(), free_port()
+    in_a_year = datetime.datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME) + 31_536_000, datetime.UTC)
+    server = authority.issue_cert("127.0.0.1", "localhost")
+    device = authority.issue_cert("device", common_name="device", not_after=in_a_year)
+    (tmp_path / "server.pem").write_bytes(b"".join(blob.bytes() for blob in server.cert_chain_pems))
+    server.private_key_pem.write_to_path(tmp_path / "server.key")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    trust = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    authority.configure_trust(trust)
+    device.configure_cert(trust)
+    settings = {
+        "listeners.mtls": f"127.0.0.1:{port}", "tls.cert": tmp_path / "server.pem", "tls.key": tmp_path / "server.key",
+        "tls.client_ca": tmp_path / "ca.pem", "allow_anonymous": "true",
+    }  # fmt: skip
+    with Broker(tmp_path / "data", settings, faketime="+0") as broker:
+        wait_until(port, trust, let_in=True)
+        with Wire.connect(port, "stays", keepalive=3600, tls=trust) as stays:
+            jump(broker, "+10y")
+            wait_until(port, trust, let_in=False)
+            stays.ping()
+            broker.set_faketime("+0")
+            wait_until(port, trust, let_in=True)
+            stays.ping()
+        assert "Traceback" not in broker.log()

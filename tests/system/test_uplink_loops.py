@@ -13,6 +13,7 @@ from tests import wire_format as mqtt
 from tests.harness import Broker, free_port
 from tests.system.disks import until
 from tests.wire import Wire
+from tests.wire_format import Packet
 
 COUNT = 20
 NAMES = "abc"
@@ -57,7 +58,7 @@ def forwards(broker: Broker) -> bool:
 
 
 def arrivals(made: dict[str, Broker]) -> dict[str, Counter[bytes]]:
-    """What a subscriber of each gateway gets of what is published at each, until no more comes."""
+    """What a subscriber of each gateway gets of what is published at each, until all is there and no more comes."""
     subscribers = {name: Wire.connect(broker.port, "sub") for name, broker in made.items()}
     for wire in subscribers.values():
         wire.subscribe("x/#", qos=1)
@@ -68,12 +69,18 @@ def arrivals(made: dict[str, Broker]) -> dict[str, Counter[bytes]]:
     found: dict[str, Counter[bytes]] = {}
     for name, wire in subscribers.items():
         found[name] = Counter()
+        while len(found[name]) < COUNT * len(made):
+            _count(wire, wire.wait_for(mqtt.PUBLISH), found[name])
         for packet in wire.until_quiet(1):
-            if packet.type == mqtt.PUBLISH:
-                found[name][packet["payload"]] += 1
-                wire.ack(mqtt.PUBACK, packet["pid"])
+            _count(wire, packet, found[name])
         wire.close()
     return found
+
+
+def _count(wire: Wire, packet: Packet, found: Counter[bytes]) -> None:
+    if packet.type == mqtt.PUBLISH:
+        found[packet["payload"]] += 1
+        wire.ack(mqtt.PUBACK, packet["pid"])
 
 
 def test_both_ways(stack: ExitStack, tmp_path: Path) -> None:

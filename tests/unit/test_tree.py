@@ -20,9 +20,12 @@ NO_TEST_OF_THEIR_OWN = {
     "gateway/entrance.py": "tests/system/test_security.py",
     "gateway/consumer/stats.py": "tests/unit/gateway/consumer/test_metrics.py",
     "gateway/core/batch.py": "tests/unit/gateway/store/test_apply.py",
-    "gateway/core/limits.py": "tests/unit/gateway/test_settings.py",
+    "gateway/core/limits.py": "tests/unit/gateway/settings/test_table.py",
     "gateway/mqtt/packets.py": "tests/unit/gateway/mqtt/test_encode.py",
     "gateway/store/errors.py": "tests/unit/gateway/store/test_sqlite.py",
+    "gateway/store/kafka.py": "tests/system/test_kafka.py",
+    "gateway/store/kafka_topics.py": "tests/system/test_kafka.py",
+    "gateway/store/kafka_writer.py": "tests/system/test_kafka.py",
     "sparkplug/actions.py": "tests/unit/sparkplug/test_node.py",
     "sparkplug/check/observed.py": "tests/unit/sparkplug/check/test_checker.py",
 }

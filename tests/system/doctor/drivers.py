@@ -22,7 +22,7 @@ from paho.mqtt.properties import Properties
 
 from tests.system.drivers import HERE
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def wait_until(true: Callable[[], bool], what: str, timeout: float = WAIT_S) -> None:
@@ -152,7 +152,7 @@ class Loop:
 
         self.run(end())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(5)
+        self.thread.join(20)
         self.loop.close()
 
 
@@ -245,11 +245,11 @@ class Node:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         try:
-            self.process.wait(5)
+            self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.thread.join(5)
+        self.thread.join(20)
         self.process.stdout.close()
 
 

@@ -23,6 +23,7 @@ from tests.scripted import (
     PUBREL,
     RESUMED,
     SUBSCRIBE,
+    UNSUBSCRIBE,
     WAIT_S,
     Peer,
     Scripted,
@@ -763,3 +764,66 @@ async def test_tls_and_a_certificate_that_nobody_knows() -> None:
         await client.close()
         with pytest.raises(LostError, match=r"cannot connect: .*certificate verify failed"):
             await ours(broker.port, tls=ssl.create_default_context()).open()
+
+
+async def test_a_message_that_the_broker_ends_connections_over_is_not_sent_for_ever() -> None:
+    """Too large for a broker that did not say so: the others arrive, and its sender is told."""
+    took: list[bytes] = []
+
+    async def first(peer: Peer) -> None:
+        await peer.greet()
+        for _ in range(3):
+            await peer.until(PUBLISH)
+        peer.send("e0 02 95 00")
+        await peer.over()
+
+    async def next(peer: Peer) -> None:
+        await peer.greet(RESUMED)
+        while True:
+            frame = await peer.until(PUBLISH)
+            if frame.endswith(b"bad"):
+                peer.send("e0 02 95 00")
+                await peer.over()
+                return
+            took.append(frame[-1:])
+            peer.send(b"\x40\x02" + frame[5:7])
+            if len(took) == 2:
+                await peer.over()
+                return
+
+    async with Scripted(first, next, next) as broker:
+        client = ours(broker.port, expiry_s=600)
+        running = asyncio.ensure_future(client.run())
+        sent = [await client.send("t", payload) for payload in (b"1", b"bad", b"2")]
+        assert [await one for one in sent] == [0, 0x95, 0]
+        assert took == [b"1", b"2"]
+        await client.close()
+        await running
+
+
+async def test_subscriptions_come_in_packets_that_the_broker_takes() -> None:
+    """Maximum Packet Size 60 in its CONNACK, for SUBSCRIBE and UNSUBSCRIBE."""
+    names = [f"topic/{number:02}/#" for number in range(20)]
+    asked: list[bytes] = []
+
+    async def play(peer: Peer) -> None:
+        await peer.greet("20 08 00 00 05 27 00 00 00 3c")
+        for kind, answer in ((SUBSCRIBE, b"\x90"), (UNSUBSCRIBE, b"\xb0")):
+            while sum(frame.count(b"topic/") for frame in asked if frame[0] >> 4 == kind) < len(names):
+                frame = await peer.until(kind)
+                asked.append(frame)
+                count = frame.count(b"topic/")
+                peer.send(answer + bytes([3 + count]) + frame[2:4] + bytes(1 + count))
+        await peer.over()
+
+    async with Scripted(play) as broker:
+        client = ours(broker.port)
+        await client.open()
+        assert await client.subscribe([Subscription(name, 0, identifier=7) for name in names]) == [0] * 20
+        with pytest.raises(RefusedError, match=f"{'x' * 60} refused .packet too large") as refused:
+            await client.subscribe([Subscription("x" * 60)])
+        assert refused.value.code == 0x95
+        await client.unsubscribe(names)
+        await client.close()
+    assert max(map(len, asked)) <= 60
+    assert len(asked) < 16, "and not one for each"

@@ -11,7 +11,7 @@ from gateway.client import Client, Delivery, LostError, Properties, RefusedError
 from gateway.link.outbox import SqliteOutbox
 from tests.harness import Broker, Mosquitto, Server
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from gateway import companion
 from gateway.companion import Companion, StatusPage
 from gateway.log import Log
-from gateway.settings import Sources, load
+from gateway.settings.table import Sources, load
 from tests.page import until
 
 WAITS = "import sys; sys.stdin.read()"

@@ -1,3 +1,4 @@
+import os
 import stat
 import threading
 from pathlib import Path
@@ -47,3 +48,17 @@ def test_a_folder_that_is_none_is_an_os_error(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"")
     with pytest.raises(OSError, match=r"Not a directory|File exists"), locked(tmp_path / "plain" / "file"):
         pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_makes_in_the_folder_of_another_is_theirs(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    os.chown(folder, 5883, 5884)
+    file = folder / "new" / "file"
+    with locked(file):
+        replace(file, b"1")
+    assert [(path.stat().st_uid, path.stat().st_gid) for path in (file.parent, file)] == [(5883, 5884)] * 2
+    os.chown(file, 7, 8)
+    replace(file, b"2")
+    assert (file.stat().st_uid, file.stat().st_gid) == (7, 8), "an old file keeps its owner"

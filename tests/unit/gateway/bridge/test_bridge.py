@@ -7,7 +7,7 @@ import pytest
 
 from gateway.bridge.bridge import COUNTERS_MS, LOOKING_MS, Bridge, BridgeError
 from gateway.core.nodes import ALIVE_KEY, NODES_MAX
-from gateway.settings import Settings
+from gateway.settings.table import Settings
 from tests.core_rig import connect, core_of
 from tests.plant import TOPIC, Plant, T, late
 from tests.spb_bytes import data, metric, nbirth, payload
@@ -63,14 +63,14 @@ def test_counters_are_stored_from_time_to_time_and_at_the_end() -> None:
     plant.say("NDATA", data(1))
     plant.pass_on(COUNTERS_MS // 1000 + 3)
     plant.restart()
-    assert plant.bridge.nodes()[0]["qos"]["NDATA"] == [1, 0, 0]
+    assert next(plant.bridge.nodes())["qos"]["NDATA"] == [1, 0, 0]
     plant.come(1)
     plant.say("NBIRTH", nbirth(1, 0, T + 1))
     plant.say("NDATA", data(1, time=T + 2))
     plant.bridge.stop(plant.broker.now)
     plant.broker.advance(2000)
     plant.restart()
-    assert plant.bridge.nodes()[0]["qos"]["NDATA"] == [2, 0, 0]
+    assert next(plant.bridge.nodes())["qos"]["NDATA"] == [2, 0, 0]
 
 
 def test_nothing_new_writes_nothing() -> None:
@@ -132,7 +132,7 @@ def test_rebirth_on_request() -> None:
     plant.bridge.rebirth("g/e", plant.broker.now)
     plant.broker.pump()
     assert len(plant.edge.take_all()) == 1
-    assert plant.bridge.nodes()[0]["rebirths_asked"] == 1
+    assert next(plant.bridge.nodes())["rebirths_asked"] == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.bridge.host_state import KEY, HostState
-from gateway.bridge_settings import state_topics
+from gateway.settings.bridge import state_topics
 from tests.conformance.client import Client, Got
 from tests.core_rig import broker, connect
 from tests.memory import UTC_OFFSET_MS, MemoryBroker

@@ -45,7 +45,7 @@ class Ears:
         one.ack()
 
     async def until(self, type: str, count: int = 1) -> bytes:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while [name for name, _ in self.said].count(type) < count:
                 self.came.clear()
                 await self.came.wait()

@@ -4,6 +4,7 @@ import json
 import threading
 from pathlib import Path
 
+from gateway.tokens import Tokens
 from tests import wire_format as mqtt
 from tests.command import Forebay
 from tests.harness import Broker
@@ -75,14 +76,18 @@ def test_settings_and_users_come_along(forebay: Forebay, tmp_path: Path) -> None
     assert forebay(*add, stdin=b"secret\n").code == 0
     assert forebay("cert", "init", "-c", str(config)).code == 0
     key = (tmp_path / "data" / "ca" / "ca.key").read_bytes()
+    token = forebay("token", "add", "someone", "-c", str(config)).out.strip()
+    own = '{"id": "abc123", "paused": ["far"]}'
+    (tmp_path / "data" / "uplinks.json").write_text(own)
     with Broker(tmp_path / "data"):
         pass
     assert forebay("backup", str(tmp_path / "backup"), "-c", str(config)).code == 0
     shown = forebay("backup", str(tmp_path / "backup"), "--verify", "--json").out
-    assert "secret" not in shown and "argon2" not in shown and "PRIVATE" not in shown
+    assert "secret" not in shown and "argon2" not in shown and "PRIVATE" not in shown and token not in shown
     config.unlink()
     (tmp_path / "data" / "access.toml").unlink()
-    (tmp_path / "data" / "ca" / "ca.key").unlink()
+    for gone in ("ca/ca.key", "tokens", "uplinks.json"):
+        (tmp_path / "data" / gone).unlink()
     assert (
         forebay("restore", str(tmp_path / "backup"), "-c", str(config), "--data-dir", str(tmp_path / "data")).code == 1
     )
@@ -92,3 +97,5 @@ def test_settings_and_users_come_along(forebay: Forebay, tmp_path: Path) -> None
     assert f"{config}: restored" in result.out
     assert forebay("user", "list", "-c", str(config)).out == "someone (device)\n"
     assert (tmp_path / "data" / "ca" / "ca.key").read_bytes() == key
+    assert Tokens(tmp_path / "data" / "tokens").holder(token) == ("someone", "read-only")
+    assert (tmp_path / "data" / "uplinks.json").read_text() == own, "brokers know this gateway by its id"

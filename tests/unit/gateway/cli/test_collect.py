@@ -16,7 +16,7 @@ from gateway.client import Client
 from tests.command import Forebay
 from tests.harness import Broker, free_port
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @pytest.fixture
@@ -62,6 +62,12 @@ async def publish(port: int, first: int, last: int, topic: str = "t/a") -> None:
     await client.close()
 
 
+def told(process: subprocess.Popen[str], what: str) -> str:
+    """The line of its progress that says this."""
+    assert process.stderr is not None
+    return next(line for line in process.stderr if what in line)
+
+
 async def until(true: Callable[[], object]) -> None:
     for _ in range(1500):
         if true():
@@ -90,11 +96,10 @@ async def test_what_comes_while_it_is_away_is_there_when_it_comes_back(
     assert payloads(path) == [b"%d" % number for number in range(100)]
     process = started("t/#", "-o", path, "-p", port, "--progress", "0.2")
     await until(lambda: len(payloads(path)) == 250)
-    await asyncio.sleep(0.5)
+    assert "/s" in await asyncio.to_thread(told, process, "150 messages, ")
     process.send_signal(signal.SIGINT)
     code, out, err = await asyncio.to_thread(finished, process)
-    assert (code, out) == (0, "")
-    assert "150 messages, " in err and "/s\n" in err
+    assert (code, out) == (0, ""), err
     assert payloads(path) == [b"%d" % number for number in range(250)]
 
 
@@ -104,10 +109,10 @@ async def test_a_gateways_lag_and_what_it_named(broker: Broker, tmp_path: Path) 
     await publish(port, 0, 3, "spBv1.0/g/NDATA/e")
     process = started("spBv1.0/#", "-o", path, "-p", port, "--progress", "0.2")
     await until(lambda: len(payloads(path)) == 3)
-    await asyncio.sleep(0.5)
+    await asyncio.to_thread(told, process, ", lag ")
     process.terminate()
     code, _, err = await asyncio.to_thread(finished, process)
-    assert code == 0 and ", lag " in err
+    assert code == 0, err
     rows: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
     assert len({row["ingest"] for row in rows}) == 3
     assert all(["forebay-qos", "1"] in row["properties"]["user"] for row in rows)
@@ -118,7 +123,7 @@ async def test_it_waits_for_a_broker_that_is_not_there_yet(tmp_path: Path) -> No
     process = started("t/#", "-o", tmp_path / "m.db", "-p", port, "--progress", 0)
     broker = Broker(tmp_path / "data", port=port)
     try:
-        await asyncio.sleep(1)
+        assert "cannot connect" in await asyncio.to_thread(told, process, f"127.0.0.1:{port}")
         broker.start()
         client = Client("127.0.0.1", port)
         await client.open()
@@ -127,8 +132,7 @@ async def test_it_waits_for_a_broker_that_is_not_there_yet(tmp_path: Path) -> No
         await until(lambda: payloads(tmp_path / "m.db") == [b"first"])
         process.terminate()
         code, _, err = await asyncio.to_thread(finished, process)
-        assert code == 0
-        assert f"forebay: 127.0.0.1:{port}: cannot connect" in err and "trying again" in err
+        assert code == 0, err
     finally:
         process.kill()
         broker.kill9()

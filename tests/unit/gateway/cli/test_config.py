@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from gateway.settings import TABLE
+from gateway.settings.table import TABLE
 from tests.command import Forebay
 
 
@@ -16,7 +16,8 @@ def test_init_writes_what_check_accepts_and_show_shows(forebay: Forebay, tmp_pat
     path.write_text("\n".join(settings))
     assert forebay("config", "check", "-c", "forebay.toml") == (0, "forebay.toml: sound\n", "")
     assert forebay("config", "show", "-c", "forebay.toml").out.splitlines() == settings
-    assert forebay("config", "show").out.splitlines() == settings
+    usual = [line.replace('"auto"', '"none"') if line.startswith("board = ") else line for line in settings]
+    assert forebay("config", "show", "--set", "board=none").out.splitlines() == usual
 
 
 def test_init_does_not_write_over_a_file(forebay: Forebay, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_it_runs_until_it_is_told_to_stop(broker: Broker, tmp_path: Path) -> Non
         assert line == f"{name}/1 hello\n"
         process.send_signal(signal.SIGTERM)
         counts = json.loads(process.stdout.readline())
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert counts["handlers"]["archive"]["acked"] >= 1
     assert counts["connected"] is False
 
@@ -113,7 +113,7 @@ def test_a_failure_is_exit_code_1_and_one_line(broker: Broker, tmp_path: Path) -
         with Wire.connect(broker.port, "pub") as wire:
             wait_for_reader(broker, tmp_path.name)
             wire.publish_done(f"{tmp_path.name}/1", b"fail", 1)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"{tmp_path.name}/1 fail" in out
     assert err.splitlines()[-1] == "forebay: con:app: archive: the handler failed: no"
@@ -127,5 +127,5 @@ def test_metrics_are_served(broker: Broker, tmp_path: Path) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             text = answer.read().decode()
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert "forebay_consumer_receive_maximum 200.0" in text

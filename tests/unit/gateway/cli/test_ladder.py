@@ -83,7 +83,7 @@ class Obedient(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        packet = self.edge.wait_for(PUBLISH, 30)
+        packet = self.edge.wait_for(PUBLISH, 60)
         self.written = decode(packet["payload"]).metrics[0].value
         for seq in range(2, 6):
             self.edge.publish(TOPIC.format("NDATA"), data(seq, seq), qos=int(self.obeys))

@@ -10,6 +10,7 @@ import pytest
 import gateway
 from gateway import __version__
 from tests.command import Forebay
+from tests.harness import REPO
 
 
 def test_version(forebay: Forebay) -> None:
@@ -34,6 +35,10 @@ def test_help(forebay: Forebay, arguments: tuple[str, ...]) -> None:
         (("pub", "a", "b", "--qos", "3"), "--qos"),
         (("run", "--config", "none.toml"), "none.toml: cannot be read"),
         (("run", "--listen", "77"), 'listen = ["77"]: expected a list of "HOST:PORT"'),
+        (("run", "--listen", "..:77"), 'listen = ["..:77"]: expected a list of "HOST:PORT"'),
+        (("sub", "a", "--host", ".."), "--host ..: expected a name or an address"),
+        (("--url", "https://..:1", "--token-file", "x", "status"), "--url https://..:1: expected https://HOST:PORT"),
+        (("--url", "https://a b:1", "--token-file", "x", "status"), "--url https://a b:1: expected https://HOST:PORT"),
         (("run", "--set", "mqtt.max_inflight=0"), "--set: mqtt.max_inflight = 0: expected an integer from 1 to 65535"),
     ],
 )
@@ -43,6 +48,13 @@ def test_bad_usage_is_one_line_and_2(forebay: Forebay, arguments: tuple[str, ...
     assert expected.lower() in err.lower()
     assert err.startswith("forebay: ")
     assert err.count("\n") == 1
+
+
+def test_what_the_system_refuses_is_one_line(forebay: Forebay, tmp_path: Path) -> None:
+    (tmp_path / "images").symlink_to(REPO / "images")
+    (tmp_path / "x.deb").touch()
+    said = forebay("image", "build", "--board", "x86-64", "--deb", "x.deb", "--signing", "x.deb")
+    assert said == (1, "", "forebay: x.deb: Not a directory\n")
 
 
 def test_python_dash_m_is_the_same_command() -> None:

@@ -104,7 +104,7 @@ def test_a_message_that_could_not_be_printed_stays(forebay: Forebay, broker: Bro
     env.pop("PYTHONUNBUFFERED", None)
     ended = subprocess.run(
         [sys.executable, "-P", "-m", "gateway", *collector(broker, 1)],
-        stdout=writer, stderr=subprocess.PIPE, env=env, check=False, timeout=30,
+        stdout=writer, stderr=subprocess.PIPE, env=env, check=False, timeout=60,
     )  # fmt: skip
     os.close(writer)
     assert ended.returncode == 1

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gateway.cli.reference import lines
-from gateway.settings import TABLE
+from gateway.settings.table import TABLE
 
 PAGE = Path(__file__).parents[4] / "docs" / "settings.md"
 

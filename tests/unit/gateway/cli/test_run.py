@@ -14,7 +14,7 @@ def run(*arguments: str) -> tuple[int, str]:
     root = Path(str(gateway.__file__)).parent.parent
     ended = subprocess.run(
         [sys.executable, "-P", "-m", "gateway", "run", *arguments],
-        env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, check=False, timeout=30,
+        env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     return ended.returncode, ended.stderr
 

@@ -52,7 +52,7 @@ def test_written_to_the_file(forebay: Forebay, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ((), "--rate"),
-        (("--rate", "1", "--board", "cray"), "--board cray: expected one of pi-zero-2w"),
+        (("--rate", "1", "--board", "cray"), "--board cray: expected one of beaglebone"),
         (("--rate", "1", "--endurance", "much"), "--endurance much: expected"),
         (("--rate", "1", "--outage", "0"), "--outage 0: expected"),
         (("--rate", "1", "--write"), "--config"),

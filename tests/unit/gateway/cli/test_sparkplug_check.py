@@ -47,7 +47,7 @@ async def checked(broker: Broker, answers: list[Message], *options: str, qos: in
     process = await asyncio.create_subprocess_exec(
         sys.executable, *line, "--duration", "1.5", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await asked.wait()
         for message in answers:
             await node.send(*message, qos, retain)

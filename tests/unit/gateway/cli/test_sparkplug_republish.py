@@ -71,6 +71,16 @@ def uplink(tmp_path: Path, address: str, extra: str = "") -> list[str]:
     return ["--config", str(tmp_path / "f.toml"), "--state", str(tmp_path / "s")]
 
 
+def test_the_next_address_of_an_uplink_is_tried(forebay: Forebay, tmp_path: Path) -> None:
+    with Broker(tmp_path / "here") as here, Broker(tmp_path / "there") as there:
+        options = uplink(tmp_path, f'mqtt://127.0.0.1:{free_port()}", "mqtt://127.0.0.1:{there.port}')
+        result = forebay(
+            "sparkplug", "republish", "Out/a", "--uplink", "far", "--port", str(here.port), "--duration", "2", "--json",
+            "--state", str(tmp_path / "state"), *options,
+        )  # fmt: skip
+        assert json.loads(result.out)["sessions"] == 1, result.err
+
+
 def test_the_broker_of_an_uplink_is_the_destination(forebay: Forebay, tmp_path: Path) -> None:
     with Broker(tmp_path / "here") as here, Broker(tmp_path / "there") as there:
         options = uplink(tmp_path, f"mqtt://127.0.0.1:{there.port}")

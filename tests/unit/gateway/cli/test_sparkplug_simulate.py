@@ -44,7 +44,7 @@ class Watcher:
         return [topic for topic, _ in self.seen]
 
     async def until(self, topic: str, count: int = 1) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while self.topics().count(topic) < count:
                 self.came.clear()
                 await self.came.wait()
@@ -58,7 +58,7 @@ class Simulation:
         self.process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     async def end(self) -> dict[str, Any]:
-        out, err = await asyncio.to_thread(self.process.communicate, timeout=30)
+        out, err = await asyncio.to_thread(self.process.communicate, timeout=60)
         assert self.process.returncode == 0, err
         found: dict[str, Any] = json.loads(out)
         return found

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.command import Forebay
-from tests.harness import Broker
+from tests.harness import Broker, free_port
 from tests.wire import Wire
 
 
@@ -34,6 +36,18 @@ def test_what_waits_and_what_was_dropped_is_shown(forebay: Forebay, tmp_path: Pa
         late = next(line for line in shown.splitlines() if line.startswith("delayed"))
         assert "1 messages, " in late
         assert late.rstrip().endswith((" in 10 min", " in 9 min"))
+
+
+def test_an_engine_that_is_down_is_named_with_what_waits_for_it(forebay: Forebay, tmp_path: Path) -> None:
+    pytest.importorskip("nats")
+    address = f"nats://127.0.0.1:{free_port()}"
+    settings = {"application_log.engine": "nats", "application_log.nats.servers": address}
+    with Broker(tmp_path / "data", settings) as broker, Wire.connect(broker.port, "pub") as wire:
+        wire.publish_done("t/a", b"kept", qos=1)
+        shown = forebay("status", "--data-dir", str(tmp_path / "data")).out
+        line = " ".join(shown.partition("engine nats")[2].partition("\nclock")[0].split())
+        assert line.startswith(("down, 1 messages wait for it", "connecting, 1 messages wait for it"))
+        assert address in line
 
 
 def test_no_broker_is_3(forebay: Forebay, tmp_path: Path) -> None:

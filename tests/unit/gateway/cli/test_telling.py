@@ -4,7 +4,7 @@ import pytest
 
 from gateway.cli.control import RefusedError
 from gateway.cli.telling import tell_broker
-from gateway.settings import Sources, load
+from gateway.settings.table import Sources, load
 from tests.harness import Broker
 from tests.wire import Wire
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Sources, load
+from gateway.settings.table import Sources, load
 from tests.command import Forebay
 from tests.harness import Broker
 from tests.system.disks import until

@@ -1,13 +1,17 @@
 """``forebay user``, and where passwords come from."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
 from gateway.access import Access
 from gateway.auth import Passwords
+from tests import wire_format as mqtt
 from tests.command import Forebay
+from tests.harness import Broker
+from tests.wire import Wire
 
 
 def test_add_list_remove(forebay: Forebay, tmp_path: Path) -> None:
@@ -86,3 +90,27 @@ def test_bans(forebay: Forebay) -> None:
         (("unban", "adam"), "adam: expected a username in forebay user bans"),
     ):
         assert forebay("user", *arguments) == (2, "", f"forebay: {error}\n")
+
+
+def test_who_comes_and_goes_is_shown_and_may_come_again(forebay: Forebay, tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path / "data"))
+    rule = {"flapping_detect.enable": True, "flapping_detect.max_count": 3, "flapping_detect.ban_time": "1h"}
+    with Broker(tmp_path / "data", rule) as broker:
+        assert forebay("user", "bans", *data).out == ""
+        for _ in range(3):
+            Wire.connect(broker.port, "restless", clean=False).close()
+        with Wire.connect(broker.port, "calm"), socket.create_connection(("127.0.0.1", broker.port), 30) as sock:
+            sock.sendall(mqtt.connect("restless", 5))
+            assert sock.recv(100)[3] == 0x8A
+            (row,) = json.loads(forebay("user", "bans", "--json", *data).out)
+            assert row["client_id"] == "restless" and 3500 < row["left_s"] <= 3600
+            assert forebay("user", "bans", *data).out.startswith("client_id restless came too often from 127.0.0.1:")
+            assert "restless has connected more than 3 times within 60 s" in broker.log()
+            out = forebay("user", "unban", "--client-id", "restless", *data).out
+            assert out == "restless: no longer banned\n"
+            assert forebay("user", "bans", *data).out == ""
+            assert forebay("user", "unban", "--client-id", "restless", *data).code == 2
+            Wire.connect(broker.port, "restless").close()
+    with Broker(tmp_path / "data", rule) as broker:
+        for _ in range(3):
+            Wire.connect(broker.port, "restless").close()

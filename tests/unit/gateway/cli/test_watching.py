@@ -20,7 +20,7 @@ def watched(broker: Broker, *words: str) -> tuple[list[str], int]:
         lines = [process.stdout.readline() for _ in range(3)]
         process.send_signal(signal.SIGINT)
         process.stdout.read()
-        return lines, process.wait(30)
+        return lines, process.wait(60)
 
 
 @pytest.mark.parametrize("words", [("status", "--watch", "0.1"), ("sessions", "watch", "--every", "0.1")])

@@ -27,4 +27,4 @@ def test_it_serves_beside_a_broker_that_has_none(tmp_path: Path) -> None:
                 assert ("forebay_uptime_seconds", ()) in Page(port).wait().metrics()
             finally:
                 process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0

@@ -15,7 +15,7 @@ from gateway.mqtt import packets
 from gateway.mqtt.encode import make_publish
 from gateway.mqtt.properties import encode_properties
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Answers:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.collect.files import Database, FileError, Lines, Row, file_at
+from tests.forced import needs_root, read_only_by_force
 
 ROWS = [
     Row("a/b", b"text", 1, False, 1_000, {}),
@@ -141,3 +142,14 @@ def test_blocks_that_a_power_cut_left_empty_go(tmp_path: Path) -> None:
     file.open()
     file.close()
     assert path.read_bytes() == b'{"topic": "a", "payload": "1"}\n'
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["m.db", "m.jsonl"])
+def test_a_disk_that_is_made_read_only_by_force_has_kept_nothing(tmp_path: Path, name: str) -> None:
+    file = file_at(tmp_path / name)
+    file.open()
+    with read_only_by_force(tmp_path), pytest.raises(FileError, match="Read-only file system"):
+        file.write(ROWS)
+    assert file.write(ROWS) == 2
+    file.close()

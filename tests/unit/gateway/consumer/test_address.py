@@ -26,7 +26,16 @@ def test_tls() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["gateway", "http://gateway", "mqtt://", "mqtt://gateway:x", "mqtt://gateway:70000", "mqtt://gateway/topic", ""],
+    [
+        "gateway",
+        "http://gateway",
+        "mqtt://",
+        "mqtt://..",
+        "mqtt://gateway:x",
+        "mqtt://gateway:70000",
+        "mqtt://gateway/topic",
+        "",
+    ],
 )
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(DeclarationError, match="expected"):

@@ -8,6 +8,7 @@ import pytest
 from gateway.consumer.journal import Journal, JournalError
 from gateway.consumer.message import Outgoing
 from gateway.mqtt.packets import Properties
+from tests.forced import needs_root, read_only_by_force
 
 
 def opened(path: Path, boot: str = "b1", now_ms: int = 0) -> Journal:
@@ -127,4 +128,15 @@ def test_all_of_a_commit_or_nothing(tmp_path: Path) -> None:
     journal.add([(Outgoing("a", b"", 1), 1)], 0)
     assert journal.count() == 1
     journal.close()
+    journal.close()
+
+
+@needs_root
+def test_a_disk_that_is_made_read_only_by_force_has_kept_nothing(tmp_path: Path) -> None:
+    journal = opened(tmp_path / "j")
+    with read_only_by_force(tmp_path), pytest.raises(JournalError, match="Read-only file system"):
+        journal.add([(full(), 10)], 0)
+    assert journal.count() == 0
+    journal.add([(full(), 10)], 0)
+    assert journal.count() == 1
     journal.close()

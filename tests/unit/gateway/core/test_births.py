@@ -4,7 +4,7 @@ import pytest
 
 from gateway.core.births import row_key
 from gateway.core.nodes import EARLY, Source
-from gateway.settings import Sources, load
+from gateway.settings.table import Sources, load
 from tests.conformance.client import Client
 from tests.core_rig import broker, connect, core_of
 from tests.memory import MemoryBroker

@@ -4,6 +4,7 @@ import pytest
 
 from gateway.core.limits import NEVER
 from gateway.core.uplink import BEAT, BOTH, CONNECTED, DENIED, IN, LOST, OUT, REFUSED, Rule
+from gateway.mqtt.encode import encode
 from gateway.mqtt.packets import (
     Ack,
     Connack,
@@ -14,6 +15,7 @@ from gateway.mqtt.packets import (
     Pingresp,
     Publish,
     Subscribe,
+    Unsuback,
     Unsubscribe,
 )
 from tests.core_rig import connect, fill, session_of
@@ -343,3 +345,33 @@ def test_by_3_1_1_a_gateway_is_no_remote_of_its_own() -> None:
     assert refused == [2]
     assert "leads to this gateway itself" in "".join(b.router.take_log())
     connect(b, "gateway-up", version=4)  # as which nobody dials any more
+
+
+def test_subscriptions_come_in_packets_that_the_remote_takes() -> None:
+    rules = [Rule(IN, f"topic/{number:02}/#") for number in range(20)] + [Rule(IN, "x" * 80)]
+    b = gateway(uplink(*rules))
+    peer = dial(b)
+    peer.accept(maximum_packet_size=60)
+    found: list[str] = []
+    ids = set()
+    while len(found) < 20:
+        asked = peer.grant()
+        assert len(encode(asked, 5)) <= 60
+        found += [one.filter for one in asked.filters]
+        ids.add(asked.packet_id)
+    assert sorted(found) == [rule.filter for rule in rules[:20]]
+    assert 6 <= len(ids) < 20
+    peer.nothing()
+    (denied,) = [event for event in events(b) if event.kind == DENIED]
+    assert (denied.text, denied.code) == ("x" * 80, 0x95)
+    b.router.uplinks.unsubscribe("up", [rule.filter for rule in rules], b.now)
+    b.pump()
+    gone: list[str] = []
+    while len(gone) < 20:
+        assert kinds(b) == []
+        ended = peer.expect(Unsubscribe)
+        assert len(encode(ended, 5)) <= 60
+        gone += ended.filters
+        peer.send(Unsuback(ended.packet_id, [0] * len(ended.filters)))
+    assert sorted(gone) == sorted(found)
+    assert kinds(b) == ["forgotten"], "once, when all are answered"

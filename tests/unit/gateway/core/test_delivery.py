@@ -1,5 +1,6 @@
 """The window, packet ids, topic aliases, and packets that are too large."""
 
+from gateway.core.delivery import ID_BLOCK_MAX
 from gateway.core.model import ID_BLOCK
 from tests.conformance.client import Client
 from tests.core_rig import backlog_of, broker, connect, core_of, fill, session_of
@@ -69,6 +70,24 @@ def test_packet_ids_wait_for_their_block_and_never_come_again_after_a_crash() ->
     b.crash()
     again = connect(b, "s")
     assert all(got.pid > ID_BLOCK + 2 for got in again.drain())
+
+
+def test_three_crashes_in_a_row_at_the_highest_rate_give_no_packet_id_again() -> None:
+    b = broker()
+    publisher = connect(b, "p", clean=True, expiry=0)
+    connect(b, "s").subscribe("t", qos=1)
+    skipped = 0
+    for _ in range(3):
+        s = session_of(b, "s")
+        for _ in range(10):  # half a block after the other, each in no time
+            s.next_id = s.id_end - s.id_block // 2 + 1
+            publisher.publish("t", b"x", 1)
+        before = s.next_id
+        b.crash()
+        skipped += session_of(b, "s").next_id - before
+        publisher = connect(b, "p", clean=True, expiry=0)
+        connect(b, "s")
+    assert 2 * ID_BLOCK_MAX < skipped < 65_535 - b.limits.max_inflight
 
 
 def test_ids_that_are_free_again_wake_a_group() -> None:

@@ -64,9 +64,24 @@ def test_each_publisher_has_its_share_of_the_topics() -> None:
         seen.topics = dict.fromkeys(names, 1)
         core.seen[seen.client_id] = seen
     found: Any = facts(core, b.now)
-    assert len(found["flows"]) <= TOPICS_MAX
-    assert found["flows_left_out"] == 100 * (others + 1) - len(found["flows"])
-    assert {row["publisher"] for row in found["flows"]} == set(core.seen)
+    flows = list(found["flows"])
+    assert len(flows) <= TOPICS_MAX
+    assert found["flows_left_out"] == 100 * (others + 1) - len(flows)
+    assert {row["publisher"] for row in flows} == set(core.seen)
+
+
+def test_who_goes_while_the_rows_are_made_is_left_out() -> None:
+    b = broker()
+    for name in ("a", "b", "c"):
+        connect(b, name, 4, clean=False).subscribe(f"$share/{name}/t", qos=1)
+    found: Any = facts(core_of(b), b.now)
+    keepers, clients, sessions = found["keepers"], found["clients"], b.router.sessions(b.now)
+    first = [next(keepers), next(clients), next(sessions)]
+    assert [row["client_id"] for row in first] == ["a", "a", "a"]
+    b.router.remove_session("b", b.now)
+    assert [row["client_id"] for row in keepers] == ["c", "$share/a/t", "$share/c/t"]
+    assert [row["client_id"] for row in sessions] == ["c", "$share/a/t", "$share/c/t"]
+    assert {row["client_id"]: row["connected"] for row in clients} == {"b": False, "c": True}
 
 
 def test_connections_that_the_flush_cache_had_no_room_for() -> None:

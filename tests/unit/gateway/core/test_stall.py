@@ -175,3 +175,37 @@ def test_after_the_hold_they_are_given_back_and_the_trouble_is_over(broker: Memo
     assert publisher.pids(mqtt.PUBACK) == [2]
     broker.crash()
     assert Station(broker, "r").take() == [b"y"]
+
+
+def dead(broker: MemoryBroker, milliseconds: int) -> None:
+    """So much time passes on a disk that takes nothing."""
+    broker.holding = True
+    end = broker.now + milliseconds
+    while broker.now < end:
+        broker.router.on_tick(broker.now)
+        broker.pump()
+        if broker.submitted is not None:
+            broker.fail("Read-only file system")
+        broker.now += 50
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, 0x88), (4, 3)])
+def test_who_comes_to_a_dead_disk_is_told_after_the_hold(version: int, code: int) -> None:
+    broker = MemoryBroker({"store.error_hold_s": "2s"})
+    broker.holding = True
+    first = Station(broker, "first", version)
+    assert first.connack is None
+    dead(broker, 1500)
+    assert first.come() == []
+    dead(broker, 2500)
+    (packet,) = first.come()
+    assert (packet.type, packet["code"]) == (mqtt.CONNACK, code)
+    second = Station(broker, "second", version)
+    dead(broker, 2500)
+    (packet,) = second.come()
+    assert (packet.type, packet["code"]) == (mqtt.CONNACK, code)
+    passing = Station(broker, "passing", version, persistent=False, clean=True)
+    assert passing.connack is not None
+    room(broker)
+    third = Station(broker, "third", version)
+    assert third.connack is not None and third.connack["code"] == 0

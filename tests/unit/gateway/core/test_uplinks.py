@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.core.uplink import BOTH, CONNECTED, IN, LOST, OUT, Rule, Uplink
-from gateway.mqtt.packets import Ack
+from gateway.core.uplink import BOTH, CONNECTED, FORGOTTEN, IN, LOST, OUT, Rule, Uplink
+from gateway.mqtt.packets import PUBCOMP, PUBREC, PUBREL, Ack, Disconnect, Unsuback, Unsubscribe
 from tests.conformance.client import Client
 from tests.core_rig import broker, connect, fill, session_of
 from tests.memory import MemoryBroker
@@ -363,3 +363,62 @@ def test_uplinks_of_one_gateway_share_what_is_on_disk() -> None:
 
 def test_names_of_sessions() -> None:
     assert Uplink("a", []).client_id == "$uplink/a"
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_what_a_3_1_1_remote_sends_above_our_limit_is_set_aside_and_told(qos: int) -> None:
+    """It cannot be told of the limit: an end of the connection would bring it again for ever."""
+    b = gateway(uplink(Rule(IN, "c/#", "l/")), max_packet_bytes=1000)
+    reader = connect(b, "r")
+    reader.subscribe("#", qos=2)
+    peer = dial(b, version=4)
+    peer.accept()
+    peer.grant()
+    for number in range(1, 13):
+        peer.publish("c/big", bytes(5000), qos, number if qos else 0)
+        if qos:
+            assert peer.expect(Ack).packet_id == number
+        if qos == 2:
+            peer.publish("c/big", bytes(5000), qos, number)
+            assert peer.expect(Ack).type == PUBREC, "sent again it counts once"
+            peer.send(Ack(PUBREL, number))
+            assert peer.expect(Ack).type == PUBCOMP
+    reader.expect_nothing()
+    peer.publish("c/small", b"x", 1, 99)
+    assert reader.expect("PUBLISH").topic == "l/c/small"
+    assert not peer.link.closed
+    assert b.router.core.ledger.drops(0) == {"too_large": 12}
+    row = b.router.uplinks.row("up", b.now)
+    assert row is not None and row["too_large"] == 12
+    alarms = b.router.take_alarms()
+    assert len(alarms) == 2, "the first and the tenth"
+    assert "uplink up: a message to c/big of 50" in alarms[0]
+    assert "mqtt.max_packet_size (1000): dropped, the 1. of this uplink" in alarms[0]
+
+
+def test_by_5_0_the_remote_knows_the_limit_and_is_closed() -> None:
+    b = gateway(uplink(Rule(IN, "c/#")), max_packet_bytes=1000)
+    peer = dial(b)
+    peer.accept()
+    peer.grant()
+    peer.publish("c/big", bytes(5000), 1, 7)
+    assert peer.expect(Disconnect).reason == 0x95
+    assert peer.link.closed
+
+
+def test_subscriptions_that_no_rule_asks_for_are_ended() -> None:
+    b = gateway(uplink(Rule(IN, "c/#")))
+    b.router.uplinks.unsubscribe("up", ["gone"], b.now)
+    peer = dial(b)
+    peer.accept(True)
+    peer.grant()
+    b.router.uplinks.unsubscribe("up", ["gone", "d/#"], b.now)
+    b.router.uplinks.unsubscribe("up", [], b.now)
+    b.pump()
+    asked = peer.expect(Unsubscribe)
+    assert asked.filters == ["gone", "d/#"]
+    events(b)
+    peer.send(Unsuback(asked.packet_id + 1, [0]))
+    assert events(b) == []
+    peer.send(Unsuback(asked.packet_id, [0, 0x11]))
+    assert [event.kind for event in events(b)] == [FORGOTTEN]

@@ -1,17 +1,31 @@
-"""The control command: what the broker says of itself goes in, the report comes out."""
+"""The broker's half goes through JSON, the report comes out of the other."""
 
+import json
 from typing import Any
-
-import pytest
 
 from gateway.core.facts import facts
 from gateway.core.report import status
-from gateway.doctor.answer import answer
-from gateway.settings import Sources, load
+from gateway.doctor.answer import report
+from gateway.doctor.snapshot import Ask
+from gateway.doctor.telling import told
+from gateway.settings.table import Sources, load
 from tests.core_rig import broker, connect, core_of
 
 
-def told(command: dict[str, Any], clean: bool, topic: str = "line/1", qos: int = 1, nodes: Any = ()) -> dict[str, Any]:
+def read(told: dict[str, Any]) -> Any:
+    """As it comes over the wire."""
+    return json.loads(json.dumps(told, default=list))
+
+
+def examined(
+    clean: bool,
+    topic: str = "line/1",
+    qos: int = 1,
+    nodes: Any = (),
+    ask: Ask | None = None,
+    sets: tuple[str, ...] = (),
+    left: float = 1.0,
+) -> dict[str, Any]:
     b = broker()
     client = connect(b, "historian", 4, clean=clean, keep_alive=30)
     client.subscribe("#", qos=1)
@@ -20,29 +34,37 @@ def told(command: dict[str, Any], clean: bool, topic: str = "line/1", qos: int =
     found: dict[str, Any] = status(core_of(b), b.now)
     found["store"]["free_bytes"] = 1 << 40
     found["clock"] = {"synchronised": True}
-    settings = load(Sources(), {})
-    return answer(command, facts(core_of(b), b.now), found, settings, nodes)
+    found["uplinks"] = []
+    found["safe_mode"], found["read_only"] = None, None
+    found["wear"] = {"life_left": left, "years_left": None, "day_bytes": None, "spares_low": False}
+    settings = load(Sources(sets=sets), {})
+    return report(read(told(facts(core_of(b), b.now), found, settings, nodes)), ask or Ask())
 
 
 def test_a_right_one_and_a_wrong_one() -> None:
-    assert told({}, clean=False)["findings"] == []
-    (finding,) = told({}, clean=True)["findings"]
+    assert examined(clean=False)["findings"] == []
+    (finding,) = examined(clean=True)["findings"]
     assert finding["code"] == "collector_clean_session"
 
 
 def test_what_is_asked_for_counts() -> None:
-    assert told({"outage_s": 60}, clean=False)["outage_s"] == 60
+    assert examined(clean=False, ask=Ask(outage_s=60))["outage_s"] == 60
 
 
-@pytest.mark.parametrize("value", [0, -1, "8h", True, 1e12])
-def test_a_wrong_number_is_one_line(value: object) -> None:
-    with pytest.raises(ValueError, match="expected a number of seconds"):
-        told({"outage_s": value}, clean=False)
+def test_the_collectors_that_are_declared_come_along() -> None:
+    sets = ('collector=[{ name = "h", client_id = "nobody", topics = ["other/#", "#"] }]',)
+    (finding,) = examined(clean=False, sets=sets)["findings"]
+    assert finding["code"] == "collector_missing"
+
+
+def test_worn_storage_is_told() -> None:
+    (finding,) = examined(clean=False, left=0.1)["findings"]
+    assert (finding["code"], finding["what"]) == ("flash_worn", "the storage is worn: 10 % of its life are left")
 
 
 def test_nodes_come_with_their_step() -> None:
     topic = "spBv1.0/g/NDATA/n"
-    found = told({}, clean=False, topic=topic, qos=0, nodes=[{"node": "g/n", "qos": {"NDATA": [5, 0, 0]}}])
+    found = examined(clean=False, topic=topic, qos=0, nodes=[{"node": "g/n", "qos": {"NDATA": [5, 0, 0]}}])
     (finding,) = found["findings"]
     assert (finding["code"], finding["severity"]) == ("sparkplug_qos0", "note")
     assert "probe" in finding["setting"]

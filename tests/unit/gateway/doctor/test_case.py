@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from gateway.collector_settings import CollectorRule
 from gateway.doctor.case import setting_span, span
 from gateway.doctor.snapshot import Client, Keeper
+from gateway.settings.collector import CollectorRule
 from tests.unit.gateway.doctor.scene import HISTORIAN, PLC, case, scene
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.collector_settings import CollectorRule
 from gateway.doctor.snapshot import Client, Keeper
+from gateway.settings.collector import CollectorRule
 from tests.unit.gateway.doctor.scene import HISTORIAN, codes, only, report, scene
 
 V5 = {"version": "5.0", "expiry_s": 0xFFFFFFFF}

@@ -48,12 +48,27 @@ def test_nothing_is_said_of_sizes_without_a_rate() -> None:
         ({"store_error": "disk I/O error"}, "store_fails", "error", "the disk: replace it, or make room"),
         ({"flush_evicted": 4, "flush_max": 100}, "flush_evictions", "warning",
          "mqtt.buffered-delivery.session-cache-max-size = 1000"),
+        ({"read_only": "/data: Read-only file system"}, "read_only", "error",
+         "the disk: repair or replace it; the gateway notices"),
+        ({"safe_mode": "after 5 crashes"}, "safe_mode", "error",
+         "what has changed last, then: forebay safe-mode leave"),
+        ({"flash_left": 0.1}, "flash_worn", "warning", "the storage: replace it, after forebay backup"),
+        ({"flash_left": 0.0}, "flash_failing", "error", "the storage: replace it, after forebay backup"),
+        ({"flash_left": 0.9, "flash_spares_low": True}, "flash_failing", "error",
+         "the storage: replace it, after forebay backup"),
+        ({"flash_left": 0.9, "flash_years": 0.5, "flash_day_bytes": 1 << 34}, "flash_wear", "warning",
+         "store.commit_interval_ms higher, or better storage"),
         ({"synchronised": False}, "clock_unsynchronised", "note", "an NTP server (systemd-timesyncd or chrony)"),
     ],
 )  # fmt: skip
 def test_the_gateway_itself(gateway: dict[str, Any], code: str, severity: str, setting: str) -> None:
     found = only(scene(gateway=gateway))
     assert (found.code, found.severity, found.setting) == (code, severity, setting)
+
+
+def test_storage_that_lasts() -> None:
+    assert codes(scene(gateway={"flash_left": 0.5, "flash_years": 2.5})) == []
+    assert codes(scene(gateway={"flash_left": None, "flash_years": None})) == []
 
 
 def test_drops_that_nothing_else_explains() -> None:

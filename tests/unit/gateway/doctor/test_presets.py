@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from gateway.collector_settings import PRODUCTS
 from gateway.doctor.presets import Wanted, is_ours, limits, rows, typed_in
+from gateway.settings.collector import PRODUCTS
 
 WANTED = Wanted("telegraf", "line1", "line1", ("line/1/#", "energy/+"), "10.0.0.1", 1883, 8 * 3600)
 

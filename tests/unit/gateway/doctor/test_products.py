@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.collector_settings import PRODUCTS
 from gateway.doctor.products import QOS, is_made_up, product_of, stem
+from gateway.settings.collector import PRODUCTS
 
 
 @pytest.mark.parametrize(

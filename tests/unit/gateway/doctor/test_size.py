@@ -4,12 +4,24 @@ import dataclasses
 
 import pytest
 
-from gateway.doctor.boards import BOARDS
-from gateway.doctor.size import FRAME, LOCAL_MAX, PAGE, Load, pages_of, ram_bytes, row_bytes, size, written_bytes
-from gateway.settings import TABLE
+from gateway.boards import board
+from gateway.doctor.size import (
+    FRAME,
+    JOURNAL,
+    LOCAL_MAX,
+    PAGE,
+    Load,
+    ids_bytes_s,
+    pages_of,
+    ram_bytes,
+    row_bytes,
+    size,
+    written_bytes,
+)
+from gateway.settings.table import TABLE
 
 LOAD = Load(rate=100, payload=100)
-BOARD = BOARDS["x86"]
+BOARD = board("x86")
 
 
 def test_a_row_spills_into_overflow_pages_as_sqlite_has_it() -> None:
@@ -45,11 +57,28 @@ def test_more_together_is_written_cheaper() -> None:
     assert many.per_commit == 20
 
 
-def test_online_and_prompt_nothing_but_the_clock_is_written() -> None:
+def test_online_and_prompt_hardly_more_than_the_clock_is_written() -> None:
     prompt, late = size(LOAD, BOARD), size(dataclasses.replace(LOAD, prompt=False), BOARD)
-    assert prompt.written_s_online < 200
+    assert prompt.written_s_online < 3000
     assert late.written_s_online == late.written_s_away > 100_000
     assert prompt.years > 10 * late.years
+
+
+def test_packet_ids_cost_less_the_more_of_them_are_used() -> None:
+    def a_message(rate: float) -> float:
+        return ids_bytes_s(Load(rate=rate, payload=100)) / rate
+
+    assert a_message(10) == a_message(300) == pytest.approx((FRAME + JOURNAL) / 1024)
+    assert a_message(1000) == pytest.approx((FRAME + JOURNAL) / 4096)
+    assert a_message(100_000) == pytest.approx((FRAME + JOURNAL) / 8192)
+
+
+def test_what_comes_within_the_commit_interval_is_together() -> None:
+    load = Load(rate=1000, payload=200)
+    pi = size(load, board("pi-4"))
+    assert pi.per_commit == 100
+    assert pi.written_per_message < 4 * 200
+    assert size(load, board("x86")).per_commit == 2
 
 
 def test_the_budget_holds_the_outage_and_grows_with_it() -> None:
@@ -60,7 +89,7 @@ def test_the_budget_holds_the_outage_and_grows_with_it() -> None:
 
 
 def test_settings_are_settings() -> None:
-    for name, value in size(LOAD, BOARDS["pi-zero-2w"]).settings.items():
+    for name, value in size(LOAD, board("pi-zero-2w")).settings.items():
         assert TABLE[name].kind.parse(value)
 
 
@@ -70,7 +99,7 @@ def test_a_collector_that_takes_less_than_comes_never_catches_up() -> None:
 
 
 def test_what_does_not_fit_says_so() -> None:
-    huge = size(Load(rate=1000, payload=10_000, outage_s=7 * 86_400), BOARDS["pi-4"])
+    huge = size(Load(rate=1000, payload=10_000, outage_s=7 * 86_400), board("pi-4"))
     assert not huge.fits
     assert huge.longest_s < 7 * 86_400
     assert size(LOAD, BOARD).fits

@@ -10,7 +10,7 @@ from gateway.imports.convert import convert
 from gateway.imports.emqx import EMQX, MAPS
 from gateway.imports.hocon import read
 from gateway.imports.table import Given, ImportFileError, Mapped
-from gateway.settings import TABLE, Sources, load
+from gateway.settings.table import TABLE, Sources, load
 
 DOCUMENTED = [
     # key, default, our keys
@@ -47,9 +47,10 @@ DOCUMENTED = [
     ("overload_protection.enable", "false", []),
     ("overload_protection.backoff_new_conn", "true", []),
     ("overload_protection.backoff_hibernation", "true", []),
-    ("flapping_detect.max_count", "15", []),
-    ("flapping_detect.window_time", "1m", []),
-    ("flapping_detect.ban_time", "5m", []),
+    ("flapping_detect.enable", "true", ["flapping_detect.enable"]),
+    ("flapping_detect.max_count", "15", ["flapping_detect.max_count"]),
+    ("flapping_detect.window_time", "1m", ["flapping_detect.window_time"]),
+    ("flapping_detect.ban_time", "5m", ["flapping_detect.ban_time"]),
     ("mqtt.limiter.messages_rate", "100/s", []),
     ("limiter.max_conn_rate", "1000/s", []),
     ("limiter.bytes_burst", "1MB", []),

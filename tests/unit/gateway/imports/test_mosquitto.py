@@ -1,8 +1,7 @@
-"""Files of mosquitto as people have them: what carries over, what is named, and that the gateway behaves so."""
+"""Files of mosquitto as people have them: what carries over, and what is named."""
 
 import gzip
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,10 +9,7 @@ import pytest
 
 from gateway.imports import mosquitto, mosquitto_bridge
 from gateway.imports.table import ImportFileError
-from gateway.settings import Settings, Sources, load
-from tests import wire_format as mqtt
-from tests.harness import Broker, free_port
-from tests.wire import Wire
+from gateway.settings.table import Settings, Sources, load
 
 MANUAL = Path("/usr/share/man/man5/mosquitto.conf.5.gz")
 
@@ -140,55 +136,6 @@ def test_a_bridge_is_an_uplink(folder: Path) -> None:
     assert [remote.port for remote in uplink.addresses] == [8883, 8883]
     assert (uplink.name, uplink.user, uplink.status_topics) == ("cloud", "gw", "local")
     assert len(uplink.rules) == 3
-
-
-CHECKS: dict[str, Callable[[Broker], None]] = {}
-
-
-def check(name: str) -> Callable[[Callable[[Broker], None]], Callable[[Broker], None]]:
-    def keep(function: Callable[[Broker], None]) -> Callable[[Broker], None]:
-        CHECKS[name] = function
-        return function
-
-    return keep
-
-
-@check("acl")
-def _acl(broker: Broker) -> None:
-    with Wire.connect(broker.port, "nobody", 5) as wire:
-        assert wire.subscribe("line/1/#", qos=1) == [0x87]
-        assert wire.publish_done("line/1/a", b"x")["code"] == 0x87
-        assert wire.subscribe("$SYS/#", qos=0) == [0]
-
-
-@check("limits")
-def _limits(broker: Broker) -> None:
-    with Wire.connect(broker.port, "five", 5) as wire:
-        wire.send(mqtt.publish("t", bytes(5000), 0, False, False, 0, 5, ()))
-        wire.expect(mqtt.DISCONNECT, code=0x95)
-
-
-@check("open in the plant")
-def _open(broker: Broker) -> None:
-    with Wire.connect(broker.port, "anybody") as wire:
-        wire.subscribe("#", qos=1)
-
-
-@check("one address, named users")
-def _closed(broker: Broker) -> None:
-    with Wire.open(broker.port) as wire:
-        wire.send(mqtt.connect("nobody", 4))
-        wire.expect(mqtt.CONNACK, code=5)
-
-
-@pytest.mark.parametrize("name", CHECKS)
-def test_and_the_gateway_behaves_so(folder: Path, name: str) -> None:
-    port = free_port()
-    text = re.sub(r"listener 1883.*|^$", f"listener {port} 127.0.0.1", CASES[name].text, count=1)
-    imported(folder, text if "listener" in text else f"listener {port} 127.0.0.1\nallow_anonymous true\n{text}")
-    arguments = ("-c", str(folder / "forebay.toml"))
-    with Broker(folder / "data", port=port, arguments=arguments) as broker:
-        CHECKS[name](broker)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.imports.readings import Bytes, Factor, Flag, Priorities, Span, Whole, Word
+from gateway.imports.readings import Bytes, Factor, Flag, Hosts, Literal, Priorities, Property, Span, Whole, Word
 from gateway.imports.table import Reading, Text
 
 
@@ -26,6 +26,11 @@ from gateway.imports.table import Reading, Text
         (Bytes(), "1024", 1024),
         (Factor(), "1.5", 1.5),
         (Word("lowest", "highest"), "highest", "highest"),
+        (Literal(), "plant1.", "plant1."),
+        (Hosts(), "k1:9092, [::1]:9093", ["k1:9092", "[::1]:9093"]),
+        (Property("a.b", "", "none"), "x:y;a.b:7", 7),
+        (Property("a.b", "", "none"), "a.b:-1", "none"),
+        (Property("a.b", "", "none"), "x:y", None),
         (Priorities(), "disabled", {}),
         (Priorities(), {"a/b": "10", "a/#": "255"}, {"a/b": 10, "a/#": 255}),
     ],
@@ -43,6 +48,9 @@ def test_taken(reading: Reading, text: Text, value: object) -> None:
         (Bytes(), ["", "1TB", "MB", "-1", {"a": "b"}]),
         (Factor(), ["", "x", "-1", "1e9", {"a": "b"}]),
         (Word("lowest"), ["Lowest", "", {"a": "b"}]),
+        (Literal(), [{"a": "b"}]),
+        (Hosts(), ["", "k1", "k1:9092,", "k1:9092;k2:9092", {"a": "b"}]),
+        (Property("a.b", "", "none"), ["a.b", "a.b:x", "a.b:-2", {"a": "b"}]),
         (Priorities(), ["enabled", {"a": "0"}, {"a": "256"}, {"a": "high"}]),
     ],
 )

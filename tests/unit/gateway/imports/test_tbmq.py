@@ -5,7 +5,7 @@ import pytest
 from gateway.imports.convert import convert
 from gateway.imports.table import Given, Mapped
 from gateway.imports.tbmq import TBMQ
-from gateway.settings import TABLE
+from gateway.settings.table import TABLE
 
 _DEVICE = "mqtt.persistent-session.device.persisted-messages."
 _APP = "mqtt.persistent-session.app.persisted-messages."
@@ -143,21 +143,23 @@ DOCUMENTED = [
     (
         "queue.kafka.application-persisted-msg.topic-properties",
         "TB_KAFKA_APP_PERSISTED_MSG_TOPIC_PROPERTIES",
-        "retention.ms:604800000;retention.bytes:1048576000",
-        "application_log.max_bytes application_log.max_age",
+        "retention.ms:604800000;segment.bytes:26214400;retention.bytes:1048576000;replication.factor:1",
+        "application_log.max_bytes application_log.max_age application_log.kafka.replication",
     ),
     (
         "queue.kafka.application-persisted-msg.additional-consumer-config",
         "TB_KAFKA_APP_PERSISTED_MSG_ADDITIONAL_CONSUMER_CONFIG",
         "max.poll.records:200",
-        "",
+        "application_log.kafka.pack",
     ),
+    ("queue.kafka.bootstrap.servers", "TB_KAFKA_SERVERS", "localhost:9092", "application_log.kafka.servers"),
+    ("queue.kafka.enable-topic-deletion", "TB_KAFKA_ENABLE_TOPIC_DELETION", "true", ""),
     ("queue.kafka.msg-all.topic", "TB_KAFKA_MSG_ALL_TOPIC", "tbmq.msg.all", ""),
     ("queue.kafka.msg-all.topic-properties", "TB_KAFKA_MSG_ALL_TOPIC_PROPERTIES", "retention.ms:604800000", ""),
     ("queue.kafka.device-persisted-msg.topic", "TB_KAFKA_DEVICE_PERSISTED_MSG_TOPIC", "tbmq.msg.persisted", ""),
     ("queue.kafka.default.producer.acks", "TB_KAFKA_DEFAULT_PRODUCER_ACKS", "1", ""),
     ("queue.kafka.default.consumer.max-poll-records", "TB_KAFKA_DEFAULT_CONSUMER_MAX_POLL_RECORDS", "2000", ""),
-    ("queue.kafka.kafka-prefix", "TB_KAFKA_PREFIX", "", ""),
+    ("queue.kafka.kafka-prefix", "TB_KAFKA_PREFIX", "", "application_log.kafka.prefix"),
     ("lettuce.auto-flush", "REDIS_LETTUCE_CMDS_AUTO_FLUSH_ENABLED", "true", ""),
     ("lettuce.buffered-commands", "REDIS_LETTUCE_CMDS_BUFFERED_CMDS_COUNT", "5", ""),
     ("lettuce.flush-interval-ms", "REDIS_LETTUCE_CMDS_FLUSH_INTERVAL_MS", "5", ""),

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.link.keeping import Change
 from gateway.link.outbox import OutboxError, SqliteOutbox
+from tests.forced import needs_root, read_only_by_force
 
 A, B = b"\x32\x07\x00\x01t\x00\x01\x00a", b"\x34\x07\x00\x01t\x00\x02\x00b"
 
@@ -45,3 +46,14 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "out.db").write_text("no" * 1000)
     with pytest.raises(OutboxError, match=r"out\.db: cannot be used"):
         SqliteOutbox(tmp_path / "out.db", "me").load()
+
+
+@needs_root
+def test_a_disk_that_is_made_read_only_by_force_has_kept_nothing(tmp_path: Path) -> None:
+    outbox = SqliteOutbox(tmp_path / "out.db", "me")
+    outbox.load()
+    with read_only_by_force(tmp_path), pytest.raises(OSError, match="Read-only file system"):
+        outbox.apply([Change(1, A)])
+    outbox.apply([Change(1, A)])
+    outbox.close()
+    assert SqliteOutbox(tmp_path / "out.db", "me").load() == [(1, A, False)]

@@ -10,7 +10,7 @@ from gateway.link import retrying
 from gateway.link.retrying import for_a_time, until_closed
 from gateway.link.terms import LostError, RefusedError
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def pause(attempt: int) -> float:

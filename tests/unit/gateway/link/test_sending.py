@@ -300,3 +300,85 @@ async def test_a_close_fails_what_is_open() -> None:
     assert out.ids.used == set()
     out.connect()
     await out.send()
+
+
+TOO_LARGE = 0x95
+BAD = b"bad"
+
+
+async def test_a_message_that_ends_connections_is_found_and_set_aside(caplog: pytest.LogCaptureFixture) -> None:
+    """The peer does not say which of them it was: afterwards each goes alone."""
+    out = Outgoing()
+    out.connect()
+    payloads = (b"1", BAD, b"3")
+    done = [await out.send(payload=payload) for payload in payloads]
+    assert len(out.wire.taken()) == 3
+    out.sending.on_disconnect(TOO_LARGE)
+    out.sending.disconnected()
+    out.connect(present=True)
+    assert out.wire.taken() == [], "subscriptions are made first, or one of them could be to blame"
+    out.sending.ready()
+    assert [packet[-2:] for packet in out.wire.taken()] == ["31"]
+    late = await out.send(payload=b"4")
+    assert out.wire.taken() == []
+    out.sending.on_puback(1, 0)
+    (packet,) = out.wire.taken()
+    assert packet.endswith(BAD.hex()) and packet.startswith("3a"), "with DUP: it was sent before"
+    assert not done[1].done()
+    out.sending.on_disconnect(TOO_LARGE)
+    out.sending.disconnected()
+    assert (done[0].result(), done[1].result()) == (0, TOO_LARGE)
+    assert "a message to t is set aside: the broker ends the connection over it (packet too large" in caplog.text
+    out.connect(present=True)
+    out.sending.ready()
+    assert [packet[-2:] for packet in out.wire.taken()] == ["33"]
+    out.sending.on_puback(3, 0)
+    assert [packet[-2:] for packet in out.wire.taken()] == ["34"]
+    assert out.sending._suspects == set()
+    for number in range(3):
+        await out.send(payload=bytes([number]))
+    assert len(out.wire.taken()) == 3, "all is as before"
+    out.sending.on_puback(4, 0)
+    assert late.result() == 0
+
+
+async def test_an_innocent_one_is_not_blamed_for_a_qos_0_message() -> None:
+    out = Outgoing()
+    out.connect()
+    done = await out.send()
+    await out.send(qos=0, payload=BAD)
+    out.sending.on_disconnect(TOO_LARGE)
+    out.sending.disconnected()
+    out.connect(present=True)
+    out.sending.ready()
+    waiting = asyncio.ensure_future(out.send(qos=0))
+    await turns()
+    assert not waiting.done(), "nothing else is sent meanwhile"
+    out.sending.on_puback(1, 0)
+    assert done.result() == 0
+    await waiting
+
+
+@pytest.mark.parametrize("reason", [0x00, 0x8B, 0x8D, 0x97])
+async def test_a_connection_that_ends_for_another_reason_makes_no_suspects(reason: int) -> None:
+    out = Outgoing()
+    out.connect()
+    done = [await out.send() for _ in range(3)]
+    for _ in range(3):
+        out.sending.on_disconnect(reason)
+        out.sending.disconnected()
+        out.connect(present=True)
+        assert len(out.wire.taken()) == 3
+    assert not any(one.done() for one in done)
+
+
+async def test_what_was_not_sent_on_that_connection_is_no_suspect() -> None:
+    out = Outgoing()
+    out.connect()
+    for _ in range(4):
+        await out.send()
+    out.sending.disconnected()
+    out.connect(Peer(receive_maximum=2), present=True)
+    assert len(out.wire.taken()) == 2
+    out.sending.on_disconnect(TOO_LARGE)
+    assert out.sending._suspects == {1, 2}

@@ -1,5 +1,4 @@
 import asyncio
-import os
 import socket
 import threading
 import time
@@ -10,8 +9,9 @@ import pytest
 
 from gateway.core.limits import Limits
 from gateway.core.router import Router
-from gateway.net.admission import NICENESS, THREADS, Admission
+from gateway.net.admission import THREADS, Admission
 from gateway.net.connection import Connection, Turn
+from gateway.net.flapping import Flapping
 from gateway.net.throttle import Failures
 from tests import wire_format as mqtt
 
@@ -56,7 +56,7 @@ class Rig:
         await loop.connect_accepted_socket(lambda: cast(asyncio.Protocol, connection), theirs)
         reader, writer = await asyncio.open_connection(sock=ours)
         writer.write(mqtt.connect(client_id, version, username=username, password=password))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             answer = await reader.read(4)
         writer.close()
         await writer.wait_closed()
@@ -124,11 +124,11 @@ async def test_what_was_right_under_users_of_before_is_not_remembered(rig: Rig) 
 
     def slow(username: str, password: bytes) -> bool:
         started.set()
-        return go_on.wait(10)
+        return go_on.wait(60)
 
     rig.admission.verify = slow
     login = asyncio.create_task(rig.connack(False, "ann", "old"))
-    await asyncio.to_thread(started.wait, 10)
+    await asyncio.to_thread(started.wait, 60)
     rig.admission.forget()
     rig.admission.verify = rig.verify
     go_on.set()
@@ -172,20 +172,33 @@ async def test_who_is_banned_is_refused_before_any_password(rig: Rig, version: i
     assert await rig.connack(False, "ann", "secret", version, client_id="good") == 0
 
 
-async def test_hashing_gives_way_to_the_event_loop(rig: Rig) -> None:
-    ours = os.getpriority(os.PRIO_PROCESS, 0)
-
-    def verify(username: str, password: bytes) -> bool:
-        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == min(ours + NICENESS, 19)
-
-    rig.admission.verify = verify
-    assert await rig.connack(False, "ann", "x") == 0
-    assert os.getpriority(os.PRIO_PROCESS, 0) == ours
-
-
 async def test_clients_that_share_a_password_cost_few_hashes(rig: Rig) -> None:
     """After a power cut they all come at once, before any of them is known."""
     rig.admission.verify = rig.verify
     codes = await asyncio.gather(*(rig.connack(False, "ann", "secret") for _ in range(150)))
     assert codes == [0] * 150
     assert len(rig.asked) <= THREADS
+
+
+async def test_who_comes_and_goes_is_kept_out_and_named(rig: Rig) -> None:
+    rig.admission.flapping = Flapping(3, 1000, 5000)
+    for peer in ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:2"):
+        assert await rig.connack(True, client_id="a", version=5, peer=peer) == 0
+    assert await rig.connack(True, client_id="a", version=5, peer="10.0.0.2:2") == 0x8A
+    (alarm,) = rig.router.take_alarms()
+    assert "a has connected more than 3 times within 1 s, the last time from 10.0.0.1:2 and 10.0.0.2:2" in alarm
+    assert await rig.connack(True, client_id="a", version=5) == 0x8A
+    assert await rig.connack(True, client_id="b", version=5) == 0
+    assert rig.admission.flapping.lift("a", 0)
+    assert await rig.connack(True, client_id="a", version=5) == 0
+
+
+async def test_only_who_is_let_in_counts(rig: Rig) -> None:
+    """Else anybody could keep a client out by its name."""
+    rig.admission.verify = rig.verify
+    rig.admission.flapping = Flapping(3, 1000, 5000)
+    for _ in range(10):
+        assert await rig.connack(False, "ann", "wrong", client_id="a", version=5) == 0x86
+    assert await rig.connack(False, "ann", "secret", client_id="a", version=5) == 0
+    for _ in range(10):
+        assert await rig.connack(True, client_id="", version=5) == 0

@@ -2,12 +2,24 @@ import asyncio
 import json
 import socket
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from gateway.net.control import LINE_BYTES_MAX, CommandError, ControlProtocol, ControlServer, ShortPath
+from gateway.cli.control import ask as command_of
+from gateway.net.control import (
+    LINE_BYTES_MAX,
+    SLICE_S,
+    CommandError,
+    ControlProtocol,
+    ControlServer,
+    ShortPath,
+    elsewhere,
+)
+from tests.waiting import until
 
 
 def answer(command: dict[str, Any], _peer: ControlProtocol) -> Any:
@@ -53,6 +65,7 @@ async def test_who_does_not_read_the_answers_is_asked_no_further(tmp_path: Path)
         assert len(await reader.readline()) > 10_000
     assert asked == count
     writer.close()
+    await writer.wait_closed()
     server.close()
 
 
@@ -114,6 +127,7 @@ async def test_a_line_without_end_is_cut_off(tmp_path: Path) -> None:
     writer.write(b"x" * (LINE_BYTES_MAX + 1))
     assert await asyncio.wait_for(reader.read(), 5) == b""
     writer.close()
+    await writer.wait_closed()
     server.close()
 
 
@@ -135,11 +149,138 @@ async def test_the_end_of_a_connection_is_told_to_who_asked_for_it(tmp_path: Pat
     await reader.readline()
     assert ended == []
     await ask(tmp_path / "control.sock", b'{"name":"second"}\n')
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await told.wait()
         assert ended == ["second"]
         told.clear()
         writer.transport.abort()
         await told.wait()
     assert ended == ["second", "first"]
+    server.close()
+
+
+async def test_rows_are_made_some_at_a_time_and_the_answers_keep_their_order(tmp_path: Path) -> None:
+    made = 0
+
+    def slow_rows() -> Iterator[dict[str, int]]:
+        nonlocal made
+        for made in range(1, 21):
+            time.sleep(SLICE_S)
+            yield {"row": made}
+
+    def answer(command: dict[str, Any], _peer: ControlProtocol) -> Any:
+        rows = {"list": slow_rows(), "mixed": {"n": 1, "rows": slow_rows(), "none": iter(()), "end": {"a": [2]}}}
+        return rows.get(command["cmd"], made)
+
+    server = await ControlServer.start(tmp_path / "control.sock", answer)
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "control.sock")
+    writer.write(b'{"cmd":"list"}\n{"cmd":"now"}\n{"cmd":"mixed"}\n')
+    await asyncio.sleep(0)
+    seen = set()
+    while made < 20:
+        seen.add(made)
+        await asyncio.sleep(0)
+    assert len(seen) > 5  # this loop went on in between
+    rows = [{"row": number} for number in range(1, 21)]
+    answers = [json.loads(await reader.readline())["result"] for _ in range(3)]
+    assert answers == [rows, 20, {"n": 1, "rows": rows, "none": [], "end": {"a": [2]}}]
+    writer.close()
+    await writer.wait_closed()
+    server.close()
+
+
+async def test_rows_for_who_does_not_read_wait_and_end_with_the_connection(tmp_path: Path) -> None:
+    made, ended = 0, asyncio.Event()
+
+    def rows() -> Iterator[str]:
+        nonlocal made
+        try:
+            while True:
+                made += 1
+                yield "x" * 10_000
+        finally:
+            ended.set()
+
+    server = await ControlServer.start(tmp_path / "control.sock", lambda _command, _peer: rows())
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "control.sock", limit=1 << 16)
+    writer.write(b"{}\n")
+    before = -1
+    async with asyncio.timeout(60):
+        while before != made or not made:
+            before = made
+            await asyncio.sleep(0.1)
+    await reader.readexactly(5_000_000)
+    assert made > 500
+    writer.transport.abort()
+    await asyncio.wait_for(ended.wait(), 60)
+    server.close()
+
+
+async def test_half_an_answer_is_no_answer(tmp_path: Path) -> None:
+    def rows() -> Iterator[int]:
+        yield 1
+        time.sleep(2 * SLICE_S)
+        yield 2
+        raise ValueError
+
+    server = await ControlServer.start(tmp_path / "control.sock", lambda _command, _peer: rows())
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "control.sock")
+    writer.write(b"{}\n")
+    got = b""
+    try:
+        while data := await asyncio.wait_for(reader.read(100), 60):
+            got += data
+    except ConnectionError:
+        pass
+    assert got.endswith(b"[1, 2")
+    assert [type(fault["exception"]) for fault in faults] == [ValueError]
+    writer.close()
+    await writer.wait_closed()
+    server.close()
+
+
+async def test_a_command_may_turn_the_connection_over_to_another_protocol(tmp_path: Path) -> None:
+    got: list[bytes] = []
+
+    class Other(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            cast(asyncio.Transport, transport).write(b"hello from the other one")
+
+        def data_received(self, data: bytes) -> None:
+            got.append(data)
+
+    server = await ControlServer.start(tmp_path / "control.sock", lambda _, peer: peer.become(Other()))
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "control.sock")
+    writer.write(b'{"cmd": "mqtt"}\nwhat came with it')
+    assert json.loads(await reader.readline()) == {"ok": True, "result": True}
+    assert await reader.readexactly(24) == b"hello from the other one"
+    writer.write(b'{"cmd": "add"}\n')
+    await until(lambda: b"".join(got) == b'what came with it{"cmd": "add"}\n')
+    writer.close()
+    await writer.wait_closed()
+    server.close()
+
+
+async def test_where_the_folder_cannot_be_written_the_socket_is_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", f"{tmp_path}:/other")
+    path = tmp_path / "not there" / "control.sock"
+    assert elsewhere(path).parent == tmp_path
+    assert elsewhere(path) != elsewhere(tmp_path / "another" / "control.sock")
+    server = await ControlServer.start(path, answer)
+    assert (await ask(elsewhere(path), b'{"cmd":"add","a":1,"b":1}\n'))[0]["result"] == 2
+    assert await asyncio.to_thread(command_of, path, {"cmd": "add", "a": 2, "b": 2}) == 4
+    server.close()
+    assert not elsewhere(path).exists()
+
+
+async def test_a_socket_file_that_cannot_be_taken_away_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    server = await ControlServer.start(folder / "sock", lambda command, peer: None)
+    folder.rename(tmp_path / "aside")
+    folder.touch()  # now it is below a file, which is an error as any other
     server.close()

@@ -87,7 +87,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 async def reached(rig: Rig, connections: int) -> None:
-    for _ in range(500):
+    for _ in range(6000):
         if rig.turn.open_connections == connections:
             return
         await asyncio.sleep(0.01)
@@ -98,7 +98,7 @@ async def test_more_than_max_connections_are_closed(rig: Rig) -> None:
     writers = [(await asyncio.open_connection("127.0.0.1", rig.listener.port))[1] for _ in range(2)]
     await reached(rig, 2)
     reader, third = await asyncio.open_connection("127.0.0.1", rig.listener.port)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await reader.read() == b""
     assert "max_connections reached" in rig.text.getvalue()
     writers[0].close()
@@ -147,7 +147,7 @@ async def test_who_is_not_welcome_is_closed_and_told_of(rig: Rig) -> None:
 
     rig.listener.refuses = refuses
     reader, writer = await asyncio.open_connection("127.0.0.1", rig.listener.port)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await reader.read() == b""
     writer.close()
     assert hosts == ["127.0.0.1"]
@@ -160,7 +160,7 @@ async def test_a_tls_listener_without_a_certificate_admits_nobody(rig: Rig) -> N
     listener.start()
     assert str(listener).endswith(" (TLS)")
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await reader.read() == b""
     writer.close()
     assert "there is no usable certificate" in rig.text.getvalue()
@@ -218,7 +218,7 @@ async def test_a_websocket_leads_to_the_same_connection(rig: Rig) -> None:
     stream = await dial(heard, "127.0.0.1", listener.port)
     await reached(rig, 1)
     stream.write(mqtt.connect("", 9))  # of no version
-    for _ in range(500):
+    for _ in range(6000):
         if heard.data:
             break
         await asyncio.sleep(0.01)
@@ -226,7 +226,7 @@ async def test_a_websocket_leads_to_the_same_connection(rig: Rig) -> None:
     await reached(rig, 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await reader.read()).startswith(b"HTTP/1.1 400")
     writer.close()
     assert "did not get through" in rig.text.getvalue()

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from gateway.log import Log
 from gateway.net.connection import Turn
 from gateway.net.listening import POLL_MS, Listeners
 from gateway.net.tls import TlsError
-from gateway.settings import Settings, Sources, load
+from gateway.settings.table import Settings, Sources, load
+from gateway.systemd import Handed
 
 
 class Rig:
@@ -43,7 +45,7 @@ class Rig:
 
     def open(self, *sets: str, users: bool = False) -> Settings:
         settings = self.settings(*sets)
-        self.listeners.bind(settings)
+        self.listeners.bind(settings, Handed([]))
         self.listeners.open(self.turn, lambda host: host == "10.0.0.9")
         self.listeners.apply(settings, users, self.listeners.read(settings))
         return settings
@@ -147,7 +149,7 @@ async def test_bad_files_are_told_once_and_those_of_before_stay(rig: Rig) -> Non
 async def test_bad_files_at_the_start_leave_the_others_serving(rig: Rig) -> None:
     (rig.folder / "key.pem").write_text("broken")
     settings = rig.settings(*ALL[:1])
-    rig.listeners.bind(settings)
+    rig.listeners.bind(settings, Handed([]))
     rig.listeners.open(rig.turn, lambda host: False)
     with pytest.raises(TlsError):
         rig.listeners.read(settings)
@@ -171,3 +173,29 @@ async def test_rates_and_bans_of_addresses(rig: Rig) -> None:
     rig.listeners.apply(rig.settings("connection_rate=5"), False, {})
     assert listener.refuses("10.0.0.1") == ""
     assert listener.bucket is not None
+
+
+def listening(family: int, address: tuple[str, int] | str) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.bind(address)
+    sock.listen()
+    return sock
+
+
+async def test_sockets_that_were_handed_over_are_taken_by_address_and_by_name(rig: Rig) -> None:
+    path = str(rig.folder / "sock")
+    given = [listening(socket.AF_INET, ("127.0.0.1", 0)) for _ in range(3)]
+    given.append(listening(socket.AF_UNIX, path))
+    ports = [sock.getsockname()[1] for sock in given[:3]]
+    settings = rig.settings(f"listen=127.0.0.1:{ports[0]}", f"listeners.unix={path}")
+    names = ("forebay.socket", "tls", "other", "forebay.socket")
+    rig.listeners.bind(settings, Handed(list(zip(names, given, strict=True))))
+    rig.listeners.open(rig.turn, lambda host: False)
+    assert [str(one) for one in rig.listeners.all] == [f"127.0.0.1:{ports[0]}", path, f"127.0.0.1:{ports[1]} (TLS)"]
+    assert f"127.0.0.1:{ports[2]} was opened by systemd and nobody serves it" in rig.text.getvalue()
+    rig.listeners.apply(settings, False, rig.listeners.read(settings))
+    assert rig.contexts()["tls"] is not None, "a listener that no setting names has no certificate"
+    rig.listeners.start()
+    rig.listeners.close()
+    assert "sock" in os.listdir(rig.folder), "the next process will be handed the same socket"
+    given[2].close()

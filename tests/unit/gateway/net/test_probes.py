@@ -30,11 +30,11 @@ class Device:
         self.writer.write(data)
 
     async def get(self, size: int) -> bytes:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await self.reader.readexactly(size)
 
     async def ended(self) -> bool:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             try:
                 return await self.reader.read(1) == b""
             except ConnectionError:
@@ -96,7 +96,7 @@ class Asker:
     async def ask(self, **command: Any) -> Any:
 
         self.writer.write(json.dumps(command).encode() + b"\n")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             answer = json.loads(await self.reader.readline())
         if not answer["ok"]:
             raise CommandError(answer["error"])
@@ -112,7 +112,7 @@ class Asker:
     async def until(self, kind: str) -> list[dict[str, Any]]:
         """Events up to the first of this kind."""
         found: list[dict[str, Any]] = []
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not any(event["kind"] == kind for event in found):
                 found += await self.events()
         return found

@@ -12,7 +12,7 @@ from gateway.net import websocket
 from gateway.net.websocket import ServerWebSocket, Stream, WebSocketError, dial, origin_allowed
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
-WAIT_S = 30
+WAIT_S = 60
 
 
 def frame(opcode: int, payload: bytes, fin: bool = True, masked: bool = True) -> bytes:

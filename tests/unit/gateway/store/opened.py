@@ -7,7 +7,7 @@ from typing import Any
 from gateway.core.batch import Batch, Snapshot
 from gateway.store.sqlite import Store
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Opened:

@@ -1,7 +1,9 @@
 """Gateway time over restarts: exact within a boot, never shortened by a wall clock nobody vouches for."""
 
 import ctypes
+import errno
 import time
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +99,30 @@ def test_the_clocks_of_this_machine() -> None:
 def test_the_kernel_structure_is_large_enough() -> None:
     assert ctypes.sizeof(clock._Timex) >= 208  # struct timex on 64-bit Linux
     assert clock._Timex.status.offset == (40 if ctypes.sizeof(ctypes.c_long) == 8 else 20)
+
+
+def test_where_proc_is_hidden_the_environment_names_the_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = clock.boot_id()
+    hidden = Path("/nowhere")
+    monkeypatch.setattr(clock, "PROC_BOOT_ID", hidden)
+    monkeypatch.delenv(clock.BOOT_ID, raising=False)
+    assert clock.boot_id() == ""
+    monkeypatch.setenv(clock.BOOT_ID, shown.replace("-", ""))
+    assert clock.boot_id() == shown
+    monkeypatch.setenv(clock.BOOT_ID, "%b")
+    assert clock.boot_id() == ""
+
+
+def test_where_the_clock_cannot_be_asked_timesyncd_has_the_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing:
+        def adjtimex(self, timex: object) -> int:
+            ctypes.set_errno(errno.EPERM)
+            return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Refusing())
+    monkeypatch.setattr(clock, "SYNCHRONISED", tmp_path / "synchronized")
+    assert not clock.ntp_synchronised()
+    (tmp_path / "synchronized").touch()
+    assert clock.ntp_synchronised()

@@ -44,7 +44,7 @@ class Rig:
         asyncio.get_running_loop().call_soon(lambda: self.pump.run(self.now()))
 
     async def until(self, true: Callable[[], bool]) -> None:
-        for _ in range(500):
+        for _ in range(6000):
             if true():
                 return
             self.router.on_tick(self.now())
@@ -74,6 +74,42 @@ def persistent_client(rig: Rig, client_id: str) -> Client:
     for asking in rig.router.take_auth():
         rig.router.on_authenticated(asking, True, rig.now())
     return client
+
+
+async def test_commits_keep_their_distance_and_nothing_is_forgotten(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.pump.interval_ms = 600_000
+    client = persistent_client(rig, "one")
+    await rig.until(lambda: client.connected)
+    other = persistent_client(rig, "two")
+    for _ in range(20):
+        rig.pump.run(rig.now())
+        await asyncio.sleep(0.005)
+    assert rig.store.stats().commits == 1
+    assert not other.connected
+    rig.later_ms = 600_000
+    await rig.until(lambda: other.connected)
+    assert rig.store.stats().commits == 2
+    persistent_client(rig, "three")
+    await rig.close()  # does not wait for the next one's time
+    again = Rig(tmp_path)
+    assert {row["client_id"] for row in again.router.sessions(again.now())} == {"one", "two", "three"}
+    await again.close()
+
+
+async def test_a_commit_that_is_due_comes_by_itself(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.pump.interval_ms = 50
+    first = persistent_client(rig, "one")
+    await rig.until(lambda: first.connected)
+    second = persistent_client(rig, "two")
+    rig.pump.run(rig.now())
+    for _ in range(3000):  # nobody calls run() but the pump's own timer
+        if second.connected:
+            break
+        await asyncio.sleep(0.01)
+    assert second.connected
+    await rig.close()
 
 
 async def test_what_the_core_commits_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Failures of the disk, its figures, and the room it takes."""
 
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,10 @@ from pathlib import Path
 import pytest
 
 from gateway.core.batch import Batch
+from gateway.store.connection import connect
+from gateway.store.spare import Spare
+from gateway.store.writer import Writer
+from tests.forced import force_read_only, give_back, needs_root
 from tests.unit.gateway.store.opened import WAIT_S, Opened
 from tests.unit.gateway.store.test_sqlite import full_batch
 
@@ -33,7 +39,7 @@ def commit(number, size):
     batch.records = b"r" * size
     batch.meta = {"number": number}
     store.submit(batch)
-    return done.get(timeout=20)
+    return done.get(timeout=60)
 
 assert commit(1, 1000) == (1, None)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, -1))
@@ -69,6 +75,40 @@ def test_a_file_that_is_no_longer_there_takes_nothing(opened: Open, path: Path, 
         (path.parent / "other").rename(path)
     for number in (2, 3):
         assert store.commit(Batch(number)) == f"database gone: {path} was {how}"
+
+
+@needs_root
+def test_a_disk_that_is_made_read_only_by_force_has_kept_nothing(opened: Open, path: Path) -> None:
+    """In the middle of a commit, and before the next: open files can be written on. Here a mount lies above."""
+    opened().close()
+    folder = path.parent
+    forced: list[str] = []
+
+    def force(statement: str) -> None:
+        if not forced:
+            forced.append(statement)
+            force_read_only(folder)
+
+    connection = connect(path, "fsync", 1 << 20)
+    answers: queue.Queue[tuple[int, str | None]] = queue.Queue()
+    writer = Writer(
+        connection, lambda: connect(path, "fsync", 1 << 20), path, 0, Spare(path.with_name("spare")),
+        lambda number, reason: answers.put((number, reason)),
+    )  # fmt: skip
+    connection.set_trace_callback(force)
+    writer.start()
+    try:
+        for number, said in (
+            (1, f"database gone: {folder} became read-only in the middle of a commit"),
+            (2, f"{folder}: read-only file system"),
+        ):
+            writer.submit(Batch(number))
+            assert answers.get(timeout=WAIT_S) == (number, said)
+    finally:
+        give_back(folder)
+    writer.submit(Batch(3))
+    assert answers.get(timeout=WAIT_S) == (3, None)
+    writer.close()
 
 
 def test_below_the_free_space_floor_only_messages_are_refused(opened: Open) -> None:
@@ -125,3 +165,24 @@ def test_the_figures_of_a_commit(opened: Open) -> None:
     assert 0 < stats.p50_commit_ms <= stats.p99_commit_ms <= stats.max_commit_ms
     assert stats.free_bytes > 0
     assert stats.used_bytes >= 4096
+
+
+def test_the_thread_answers_when_it_comes_to_it(opened: Open) -> None:
+    store = opened()
+    answered = threading.Event()
+    store.store.call(answered.set)
+    assert answered.wait(WAIT_S)
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        release.wait(WAIT_S)
+
+    store.store.call(hold)
+    assert held.wait(WAIT_S)
+    answered.clear()
+    store.store.call(answered.set)
+    assert not answered.is_set()  # it stands still
+    release.set()
+    assert answered.wait(WAIT_S)
+    assert store.commit(full_batch(1)) is None

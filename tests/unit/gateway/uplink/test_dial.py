@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trustme
 
+from gateway.settings.uplink import UplinkRow, parsed
 from gateway.uplink.dial import DialError, Held, dial, why
-from gateway.uplink_settings import UplinkRow, parsed
 from tests.harness import free_port
 from tests.unit.gateway.uplink.conftest import Start, server_tls
 
@@ -64,10 +64,10 @@ async def exchanged(held: Held) -> None:
     held.take(user)
     assert held.transport is not None
     held.transport.write(b"hello")
-    await asyncio.wait_for(user.came.wait(), 30)
+    await asyncio.wait_for(user.came.wait(), 60)
     assert user.data == b"hello"
     held.close()
-    await asyncio.wait_for(user.ended.wait(), 30)
+    await asyncio.wait_for(user.ended.wait(), 60)
 
 
 async def test_tcp(start: Start) -> None:
@@ -82,7 +82,7 @@ async def test_what_came_before_it_was_taken_is_not_lost(start: Start) -> None:
         writer.write(b"early")
 
     held, _ = await opened(f"mqtt://127.0.0.1:{await start(greet)}")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not held.lost:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     user = User()

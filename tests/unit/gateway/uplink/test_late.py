@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.net.control import CommandError
+from gateway.settings.uplink import parsed
 from gateway.uplink.late import LateUplinks
-from gateway.uplink_settings import parsed
 from tests.remote import FakeRemote
 from tests.unit.gateway.uplink.test_supervisor import Gateway
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from gateway.settings.uplink import UplinkRow, parsed
 from gateway.uplink.dial import DialError
 from gateway.uplink.login import client_id_of, login_of, refusal, status_topic_of, uplink_of
-from gateway.uplink_settings import UplinkRow, parsed
 
 OUT = {"direction": "out", "filter": "a/#", "remote_prefix": "site/", "qos": 2}
 

@@ -41,3 +41,29 @@ def test_what_could_not_be_remembered_is_tried_again(tmp_path: Path) -> None:
     (tmp_path / "uplinks.new").rmdir()
     found.pause("plant", True)
     assert Remembered(tmp_path).paused == {"plant"}
+
+
+def test_what_was_subscribed_to_where(tmp_path: Path) -> None:
+    found = Remembered(tmp_path)
+    assert found.asked("up", "a:1883") == set()
+    found.ask("up", "a:1883", {"x/#", "y"})
+    found.ask("up", "b:1883", {"z"})
+    found.pause("up", True)
+    again = Remembered(tmp_path)
+    assert again.asked("up", "a:1883") == {"x/#", "y"}
+    assert again.asked("up", "b:1883") == {"z"}
+    assert again.paused == {"up"}
+    again.ask("up", "a:1883", set())
+    assert Remembered(tmp_path).asked("up", "a:1883") == set()
+    (tmp_path / "uplinks.new").mkdir()
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"uplinks\.new"):
+            again.ask("up", "a:1883", {"x"})
+
+
+@pytest.mark.parametrize("asked", ["1", "[]", '{"up a": 1}', '{"up a": [1, "x"]}'])
+def test_what_is_no_list_of_filters_is_none(tmp_path: Path, asked: str) -> None:
+    (tmp_path / FILE).write_text(f'{{"id": "a", "paused": ["p"], "asked": {asked}}}')
+    found = Remembered(tmp_path)
+    assert (found.gateway_id, found.paused) == ("a", {"p"})
+    assert found.asked("up", "a") <= {"x"}

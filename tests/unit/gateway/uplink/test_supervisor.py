@@ -3,6 +3,7 @@
 import asyncio
 import io
 import ssl
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,15 +17,16 @@ from gateway.core.router import Router
 from gateway.log import Log
 from gateway.mqtt.packets import Publish
 from gateway.net.connection import Turn
+from gateway.settings.uplink import parsed
 from gateway.uplink import course
 from gateway.uplink.login import uplink_of
+from gateway.uplink.remembered import FILE, Remembered
 from gateway.uplink.supervisor import Site, Supervisor
-from gateway.uplink_settings import parsed
 from tests.harness import free_port
 from tests.remote import FakeRemote
 from tests.unit.gateway.uplink.conftest import server_tls
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 class Gateway:
@@ -37,7 +39,7 @@ class Gateway:
         self.faults: list[Exception] = []
         self.router = Router(Limits(), None, self.now(), 1)
         self.turn = Turn(self.router, self.now, loop.call_soon, self.after, lambda _, e: self.faults.append(e))
-        self.site = Site(self.turn, self.log, "gw")
+        self.site: Site
         self.supervisor: Supervisor | None = None
 
     def now(self) -> int:
@@ -85,13 +87,16 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway() -> AsyncIterator[Gateway]:
-    made = Gateway()
-    try:
-        yield made
-    finally:
-        if made.supervisor is not None:
-            made.supervisor.stop()
-        await made.until(lambda: not made.turn.open_connections, "the end of the connection")
+    with tempfile.TemporaryDirectory() as folder:
+        made = Gateway()
+        (Path(folder) / FILE).write_text('{"id": "gw", "paused": []}')
+        made.site = Site(made.turn, made.log, Remembered(Path(folder)))
+        try:
+            yield made
+        finally:
+            if made.supervisor is not None:
+                made.supervisor.stop()
+            await made.until(lambda: not made.turn.open_connections, "the end of the connection")
 
 
 async def test_it_connects_and_shows_that_the_broker_forwards() -> None:

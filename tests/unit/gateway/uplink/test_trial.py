@@ -2,9 +2,9 @@
 
 import pytest
 
+from gateway.settings.uplink import parsed
 from gateway.uplink.dial import DialError
 from gateway.uplink.trial import trial
-from gateway.uplink_settings import parsed
 from tests.harness import free_port
 from tests.remote import FakeRemote
 

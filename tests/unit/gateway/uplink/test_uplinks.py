@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 
+from gateway.mqtt.packets import Unsubscribe
 from gateway.net.control import CommandError
+from gateway.settings.uplink import UplinkRow, parsed
+from gateway.uplink.remembered import Remembered
 from gateway.uplink.uplinks import Uplinks
-from gateway.uplink_settings import UplinkRow, parsed
 from tests.remote import FakeRemote
 from tests.unit.gateway.uplink.test_supervisor import Gateway
 
 
 def row(remote: FakeRemote, name: str, **keys: Any) -> UplinkRow:
     rules = [{"direction": "out", "filter": "t/#"}]
-    return parsed({"name": name, "addresses": [f"mqtt://127.0.0.1:{remote.port}"], "rules": rules, **keys}, "")
+    address = f"mqtt://127.0.0.1:{remote.port}"
+    return parsed({"name": name, "addresses": [address], **{"rules": rules, **keys}}, "")
 
 
 class Site(Gateway):
@@ -87,3 +90,44 @@ async def test_whoever_takes_any_certificate_is_warned(tmp_path: Path) -> None:
     )
     assert "insecure = true" in here.text.getvalue()
     await here.stop()
+
+
+async def test_what_no_rule_asks_for_any_more_is_unsubscribed_over_a_restart(tmp_path: Path) -> None:
+    def rules(*filters: str) -> dict[str, Any]:
+        return {"rules": [{"direction": "in", "filter": name} for name in filters], "heartbeat": 0}
+
+    def ended() -> list[list[str]]:
+        return [packet.filters for packet in remote.packets if isinstance(packet, Unsubscribe)]
+
+    async with FakeRemote() as remote:
+        here = Site(tmp_path)
+        here.uplinks.configure([row(remote, "one", **rules("a/#", "b/#", "c/#"))], here.now())
+        await here.until(lambda: remote.links and remote.links[0].filters, "the subscriptions")
+        assert ended() == []
+        await here.stop()
+        remote.present, remote.forgets = True, False
+        here = Site(tmp_path)  # another process
+        here.uplinks.configure([row(remote, "one", **rules("a/#"))], here.now())
+        await here.until(lambda: ended() == [["b/#", "c/#"]], "the UNSUBSCRIBE")
+        await here.stop()
+        remote.forgets = True
+        here = Site(tmp_path)
+        here.uplinks.configure([row(remote, "one", **rules("c/#"))], here.now())
+        await here.until(lambda: ended()[1:] == [["a/#", "b/#"]], "what was not answered is asked for again")
+        await here.until(lambda: Remembered(tmp_path).asked("one", f"127.0.0.1:{remote.port}") == {"c/#"}, "an answer")
+        here.uplinks.configure([row(remote, "one", **rules("c/#", "d/#"))], here.now())
+        await here.until(lambda: remote.dials == 4 and remote.links[-1].filters == ["c/#", "d/#"], "a new rule")
+        assert len(ended()) == 2
+        await here.stop()
+
+
+async def test_a_broker_that_knows_nothing_has_nothing_to_forget(tmp_path: Path) -> None:
+    async with FakeRemote() as remote:
+        for filter in ("a/#", "b/#"):
+            here = Site(tmp_path)
+            rules = [{"direction": "in", "filter": filter}]
+            here.uplinks.configure([row(remote, "one", rules=rules, heartbeat=0)], here.now())
+            await here.until(lambda: remote.links and remote.links[0].filters, "the subscription")
+            await here.stop()
+        assert not any(isinstance(packet, Unsubscribe) for packet in remote.packets)
+        assert Remembered(tmp_path).asked("one", f"127.0.0.1:{remote.port}") == {"b/#"}

@@ -30,6 +30,20 @@ def uplink(**more: Any) -> dict[str, Any]:
     return row | more
 
 
+def engine(**more: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": "nats", "state": "up", "since_s": 5, "error": None,
+        "waiting": 21, "waiting_bytes": 2100, "in_flight": 3,
+        "log": {"server": "nats-server 2.12.15", "messages": 33, "bytes": 3300, "replicas": 3, "replicas_behind": [],
+                "sync": "always"},
+        "applications": [
+            {"client_id": "historian", "connected": True, "reads": True, "lag": 17},
+            {"client_id": "away", "connected": False, "reads": False, "lag": None},
+        ],
+    }  # fmt: skip
+    return row | more
+
+
 def report(**more: Any) -> dict[str, Any]:
     """Each counter is 100 more than when the broker started, a counter at its start its place in the list."""
     before = {name: number for number, name in enumerate(Ledger().snapshot())}
@@ -37,6 +51,7 @@ def report(**more: Any) -> dict[str, Any]:
         "connections": 3, "sessions": {"total": 5, "connected": 3, "persistent": 2},
         "queue": {"messages": 70, "bytes": 7100, "oldest_ms": 72_000}, "inflight": 6, "waiting_bytes": 11,
         "delayed": {"messages": 2, "bytes": 30, "next_ms": 4000}, "uplinks": [uplink()],
+        "engine": engine(),
         "drain": {"sessions": 1, "messages_s": 44, "eta_s": 9}, "retained": 8, "subscriptions": 9, "parked": 1,
         "store": {
             "used_bytes": 250_000, "max_bytes": 1_000_000, "segments": 4, "kept_bytes": 5, "error": None, "full": False,
@@ -45,6 +60,10 @@ def report(**more: Any) -> dict[str, Any]:
         },
         "counters": {name: number + 100 for name, number in before.items()},
         "drops": {"expired": 25, "queue_full": 3}, "version": "9.8.7", "compiled": True, "uptime_s": 7200,
+        "safe_mode": None, "read_only": None, "board": "pi-4", "wear": {
+            "disk": "mmcblk0", "storage": "sd", "total_bytes": 77_000, "day_bytes": 5000, "counted_s": 86_400,
+            "life_left": 0.75, "life_from": "endurance", "spares_low": False, "years_left": 3.5,
+        },
         "listeners": ["127.0.0.1:1883"], "exact": True, "clock": {"gateway_ms": 123_456, "synchronised": True},
     }  # fmt: skip
     counts = [0] * (len(BOUNDS_MS) + 1)

@@ -10,7 +10,7 @@ from gateway.access import Access as AccessFile
 from gateway.auth import Passwords
 from gateway.log import Log
 from gateway.net.control import CommandError, ControlProtocol, ControlServer
-from gateway.settings import Sources, load
+from gateway.settings.table import Sources, load
 from gateway.web.access import COOKIE, Access
 from gateway.web.app import application
 from gateway.web.control import Control

@@ -89,6 +89,25 @@ async def test_half_an_answer_is_none(tmp_path: Path) -> None:
     server.close()
 
 
+async def test_an_answer_may_take_long_as_long_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.web.control.ANSWER_S", 4.0)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        for piece in (b'{"ok": true,', *[b" "] * 7, b'"result": 1}\n'):
+            await asyncio.sleep(0.6)
+            writer.write(piece)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, tmp_path / "s")
+    control = Control(tmp_path / "s")
+    assert await control.ask({"cmd": "x"}) == 1
+    await part(control)
+    server.close()
+    await server.wait_closed()
+
+
 async def test_the_answer_to_a_question_that_was_given_up_is_not_taken_for_the_next(tmp_path: Path) -> None:
     first = asyncio.Event()
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gateway.net.control import CommandError
-from gateway.settings import TABLE
+from gateway.settings.table import TABLE
 from gateway.web.edit import diff
 from tests.unit.gateway.web.rig import Rig
 

@@ -20,7 +20,7 @@ async def opened(rig: Rig, path: str = "/live?view=overview", **more: Any) -> An
 
 
 async def after(stream: Any) -> str:
-    text = await asyncio.wait_for(anext(stream), 30)
+    text = await asyncio.wait_for(anext(stream), 60)
     assert isinstance(text, str)
     return text
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gateway.web.main import NICENESS
 from tests.harness import free_port, gateway_root
 from tests.page import Page, broker_with_page, wait_for
 
@@ -24,7 +25,7 @@ def test_it_ends_when_its_standard_input_does(tmp_path: Path) -> None:
         assert process.stdin is not None
         wait_for(lambda: process.poll() is not None or _listens(port), "does not listen")
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_bad_settings_are_2_and_bad_files_1(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_bad_settings_are_2_and_bad_files_1(tmp_path: Path) -> None:
         ((f"data_dir={tmp_path / 'none'}", "http.listen=127.0.0.1:0"), 1, "web.key"),
     ):
         with start(*sets) as process:
-            _, err = process.communicate(timeout=30)
+            _, err = process.communicate(timeout=60)
         assert process.returncode == status
         assert told in err
         assert err.count("\n") == 1
@@ -44,6 +45,7 @@ def test_the_page_comes_and_goes_with_the_broker_and_harms_nobody_when_it_is_kil
     with broker:
         page.wait()
         first = page_pid(page)
+        assert os.getpriority(os.PRIO_PROCESS, first) == min(os.getpriority(os.PRIO_PROCESS, 0) + NICENESS, 19)
         os.kill(first, signal.SIGKILL)
         wait_for(lambda: "status page ended with -9" in broker.log(), "nobody noticed")
         page.wait()

@@ -9,7 +9,7 @@ from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics
 
 from gateway.web.metrics import ACKS, encode
-from tests.unit.gateway.web.reports import report, session, uplink
+from tests.unit.gateway.web.reports import engine, report, session, uplink
 
 ROOT = Path(__file__).parents[4]
 
@@ -86,6 +86,22 @@ def test_uplinks_have_gauges_of_their_own() -> None:
     assert found["forebay_uplink_dropped_total{reason=retention,uplink=cloud}"] == 1
     assert found["forebay_uplink_drain_eta_seconds{uplink=hq}"] == 7
     assert "forebay_uplink_drain_eta_seconds{uplink=cloud}" not in found
+
+
+def test_an_engine_has_gauges_and_the_log_here_none() -> None:
+    found = made()
+    assert found["forebay_engine_up{engine=nats}"] == 1
+    assert found["forebay_engine_waiting_messages"] == 21
+    assert found["forebay_engine_log_bytes"] == 3300
+    assert found["forebay_engine_application_lag_messages{client_id=historian}"] == 17
+    assert "forebay_engine_application_lag_messages{client_id=away}" not in found
+    given = report(pid=os.getpid())
+    given["status"]["engine"] = engine(state="down", log={})
+    found = samples(encode(given, "", 100)[0])
+    assert found["forebay_engine_up{engine=nats}"] == 0
+    assert "forebay_engine_log_messages" not in found
+    given["status"]["engine"] = {"name": "sqlite"}
+    assert not [name for name in samples(encode(given, "", 100)[0]) if name.startswith("forebay_engine")]
 
 
 def test_both_processes_are_measured() -> None:

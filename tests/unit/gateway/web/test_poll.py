@@ -39,7 +39,7 @@ async def test_many_who_look_are_one_who_asks(tmp_path: Path, quick: None) -> No
     running = asyncio.create_task(poll.run())
     for _ in range(20):
         poll.look()
-    numbers = await asyncio.wait_for(asyncio.gather(*(poll.next(3) for _ in range(20))), 30)
+    numbers = await asyncio.wait_for(asyncio.gather(*(poll.next(3) for _ in range(20))), 60)
     assert min(numbers) > 3
     assert len(broker.asked) <= max(numbers)
     running.cancel()
@@ -54,11 +54,11 @@ async def test_nobody_looks_and_it_asks_seldom_until_somebody_does(
     control = Control(tmp_path / "s")
     poll = Poll(control)
     running = asyncio.create_task(poll.run())
-    assert await asyncio.wait_for(poll.next(0), 30) == 1
+    assert await asyncio.wait_for(poll.next(0), 60) == 1
     await asyncio.sleep(0.1)
     assert poll.number == 1
     poll.look()
-    await asyncio.wait_for(poll.next(2), 30)
+    await asyncio.wait_for(poll.next(2), 60)
     poll.leave()
     running.cancel()
     await part(control, server)

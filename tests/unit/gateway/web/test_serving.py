@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from gateway.log import Log
 from gateway.net.tls import TlsError
-from gateway.settings import Settings, Sources, load
+from gateway.settings.table import Settings, Sources, load
 from gateway.web import serving
 from gateway.web.serving import Serving
 from tests.harness import free_port
@@ -55,11 +55,11 @@ class Running:
 
     async def __aexit__(self, *_: object) -> None:
         self.stopping.set()
-        await asyncio.wait_for(self.task, 30)
+        await asyncio.wait_for(self.task, 60)
 
 
 async def answer(page: Page) -> str:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return (await asyncio.to_thread(page.get, "/healthz")).text
@@ -131,7 +131,7 @@ async def test_a_connection_without_a_request_is_closed(tmp_path: Path, monkeypa
         for said in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(said)
-            assert await asyncio.wait_for(reader.read(), 30) == b""
+            assert await asyncio.wait_for(reader.read(), 60) == b""
             writer.close()
 
 

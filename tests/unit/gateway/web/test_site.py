@@ -1,17 +1,22 @@
 """Views, made once for everybody."""
 
 import asyncio
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from gateway.doctor.snapshot import Gateway
 from gateway.net.control import CommandError
 from gateway.web.site import LOOKED_AT_MAX, VIEWS
 from tests.unit.gateway.web.reports import session
 from tests.unit.gateway.web.rig import Rig
-from tests.unit.gateway.web.test_flows import FINDING
-from tests.unit.gateway.web.test_flows import report as doctor
 from tests.unit.gateway.web.test_nodes import row
+
+TOLD = {
+    "gateway": {**dataclasses.asdict(Gateway(durability="os")), "collectors": []}, "clients": [], "keepers": [],
+    "flows": [], "flows_left_out": 0, "nodes": [], "host_id": "", "uplinks": [],
+}  # fmt: skip
 
 
 def all_answers(rig: Rig) -> None:
@@ -19,7 +24,7 @@ def all_answers(rig: Rig) -> None:
         "session": session("s", subscriptions=[{"filter": "t", "qos": 1}]),
         "sparkplug_nodes": [row("g/e")],
         "sparkplug_values": {"fresh": True, "number": 1, "said": []},
-        "doctor": doctor(FINDING),
+        "doctor": TOLD,
     }
 
 
@@ -74,3 +79,12 @@ async def test_only_so_many_nodes_are_followed(tmp_path: Path) -> None:
             await rig.site.values_of(f"g/{number}")
         await rig.site.values_of("g/20")
         assert len(rig.site._values) == LOOKED_AT_MAX
+
+
+async def test_the_doctor_judges_here_what_the_broker_knows(tmp_path: Path) -> None:
+    async with Rig(tmp_path) as rig:
+        all_answers(rig)
+        assert "durability" in await rig.site.view("flows")
+        rig.site.poll.number += 1
+        assert "durability" in await rig.site.view("flows")
+    assert len([one for one in rig.asked if one["cmd"] == "doctor"]) == 1
