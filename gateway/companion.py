@@ -69,8 +69,8 @@ class Companion:
         while True:
             began = loop.time()
             try:
-                # in a session of its own: Ctrl-C is for the broker, which then ends it
-                self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, start_new_session=True)
+                # in a group of its own: Ctrl-C is for the broker, which then ends it
+                self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, process_group=0)
                 status = await self._process.wait()
                 why = f"ended with {status}"
             except OSError as e:

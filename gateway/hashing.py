@@ -60,7 +60,8 @@ class Hashing:
                 return self._free.pop()
         path = ["-P"] if sys.flags.safe_path else []
         line = [sys.executable, *path, "-m", "gateway.hashing", *([EAGER] if eager else [])]
-        return subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
+        # a group of its own, for Ctrl-C; no session: Linux gives each its share of a core, whatever runs in it
+        return subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, process_group=0)
 
     def _give(self, process: "subprocess.Popen[bytes]") -> None:
         with self._lock:
