@@ -90,7 +90,7 @@ def measure(rate: int, seconds: float) -> dict[str, object]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["flood"]:
-        # it runs only while what is measured does not: at a low priority alone the load would wait for the end of its turn
+        # it runs only while nothing else does: for a low priority alone the load would wait to the end of its turn
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         process.raise_descriptor_limit()
         print("here", flush=True)
