@@ -18,7 +18,7 @@ from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import user_of
 
 THREADS: Final = max(1, min(2, len(os.sched_getaffinity(0)) - 1))  # that wait for a hash: one core is the event loop's
-ANSWERS_PER_TURN: Final = 4  # of those that waited for a hash and need none any more: a thousand may, at once
+ANSWERS_PER_TURN: Final = 1  # of those that waited for a hash and need none any more: a thousand may, at once
 WAITING_MAX: Final = 4096
 KNOWN_MAX: Final = 10_000  # logins that need no hash again: after a power cut all clients come at once
 

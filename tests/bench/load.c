@@ -2,13 +2,16 @@
  *
  *   load run KEY=VALUE ...      the keys are in main()
  *   load idle port=N connections=N subscriptions=0|1      opens them, prints "ready", holds them until its standard input ends
+ *   load logins KEY=VALUE ...   so many connections/s (rate) for run_ms that each send what the standard input has, and are
+ *                               counted by the reason code of their CONNACK
  *   load relay SUBSCRIBERS      no broker at all: hands bytes on, to show how much the load itself can do
  *
  * All frames of a run have one size, so QoS 0 at full speed is counted by bytes. window: QoS 1 publishes in flight for
  * each publisher. ahead: messages sent and not yet received by the slowest fast collector, so that no broker is driven
  * into dropping; at the end every message must have arrived and every publish must be acknowledged. With rate the load
- * is paced: it spins (calm: it sleeps for 50 us at a time, so that another on its core gets on), and latencies count from the time a message was due. With order
- * each publisher counts its messages, and every one must reach the collectors, once and in order.
+ * is paced: it spins (calm: it sleeps until 50 us before the next message or until something comes, so that another on its
+ * core gets on), and latencies count from the time a message was due. With order each publisher counts its messages, and
+ * every one must reach the collectors, once and in order.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -229,6 +232,14 @@ static void show(double seconds, double count, double total, double cpu, double 
     printf("}\n");
 }
 
+static void nap(int poll, const struct peer *publisher, int count) {
+    double wait = 1e-3, t = now();
+    for (int i = 0; i < count; i++)
+        if (due_at(&publisher[i], publisher[i].planned) - t < wait) wait = due_at(&publisher[i], publisher[i].planned) - t;
+    struct timespec limit = {.tv_nsec = (wait - 50e-6) * 1e9};
+    if (wait > 50e-6) ppoll(&(struct pollfd){.fd = poll, .events = POLLIN}, 1, &limit, NULL);
+}
+
 static int run(void) {
     if (sparkplug) form = &ndata, payload = NDATA_BYTES;
     size_t body = 2 + strlen(name) + form->extra + (qos ? 2 : 0) + payload;
@@ -255,7 +266,7 @@ static int run(void) {
         for (int i = first; i < count; i++) feed(&peers[i], t, got, &total, t1 != 0);
         for (int i = collectors; i < first; i++) flush_acks(&peers[i], t);
         struct epoll_event events[LIMIT];
-        if (rate && calm) ppoll(&(struct pollfd){.fd = poll, .events = POLLIN}, 1, &(struct timespec){.tv_nsec = 50000}, NULL);
+        if (rate && calm) nap(poll, &peers[first], count - first);
         int ready = epoll_wait(poll, events, LIMIT, rate ? 0 : slow ? 1 : 100);
         for (int i = 0; i < ready; i++) {
             struct peer *peer = events[i].data.ptr;
@@ -280,6 +291,36 @@ static int idle(void) {
     puts("ready");
     fflush(stdout);
     while (getchar() != EOF) continue;
+    return 0;
+}
+
+static int logins(void) {
+    static unsigned char connect_packet[READ];
+    size_t size = fread(connect_packet, 1, sizeof connect_packet, stdin);
+    struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int poll = epoll_create1(0), open = 0, codes[256] = {0}, none = 0;
+    double started = 0, all = rate * run_ms / 1e3, t;
+    begin = now();
+    while ((t = now()) < begin + run_ms / 1e3 + 10 && (started < all || open)) {
+        for (; started < all && started < (t - begin) * rate; started++, open++) {
+            struct epoll_event event = {.events = EPOLLIN, .data.fd = socket(AF_INET, SOCK_STREAM, 0)};
+            if (connect(event.data.fd, (struct sockaddr *)&there, sizeof there)) die("connect");
+            send_all(event.data.fd, connect_packet, size);
+            epoll_ctl(poll, EPOLL_CTL_ADD, event.data.fd, &event);
+        }
+        struct epoll_event events[LIMIT];
+        ppoll(&(struct pollfd){.fd = poll, .events = POLLIN}, 1, &(struct timespec){.tv_nsec = 500000}, NULL);
+        for (int i = 0, ready = epoll_wait(poll, events, LIMIT, 0); i < ready; i++, open--) {
+            unsigned char answer[100];
+            if (recv(events[i].data.fd, answer, sizeof answer, 0) > 3) codes[answer[3]]++;
+            else none++;
+            close(events[i].data.fd);
+        }
+    }
+    printf("{\"none\": %d", none + open);
+    for (int code = 0; code < 256; code++)
+        if (codes[code]) printf(", \"%d\": %d", code, codes[code]);
+    puts("}");
     return 0;
 }
 
@@ -334,6 +375,7 @@ int main(int count, char **args) {
     if (order && (payload < 16 || !qos)) die("order needs QoS 1 and 16 bytes");
     if (count > 2 && !strcmp(args[1], "run")) return run();
     if (count > 2 && !strcmp(args[1], "idle")) return idle();
+    if (count > 2 && !strcmp(args[1], "logins")) return logins();
     fprintf(stderr, "load: see the head of load.c\n");
     return 64;
 }
