@@ -69,8 +69,7 @@ class Companion:
         while True:
             began = loop.time()
             try:
-                # in a group of its own: Ctrl-C is for the broker, which then ends it
-                self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, process_group=0)
+                self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE)
                 status = await self._process.wait()
                 why = f"ended with {status}"
             except OSError as e:

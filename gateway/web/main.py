@@ -48,6 +48,8 @@ def run(settings: Settings, companion: bool = False) -> int:
     """Serve until SIGTERM, SIGINT or, as a companion, the end of the standard input; the exit status."""
     os.umask(0o077)
     if companion:
+        # Ctrl-C is for the broker, which ends this. In a session of its own Linux would give it a full share of a core.
+        os.setpgid(0, 0)
         os.nice(NICENESS)
     log = Log(sys.stderr, settings.log_level, settings.log_format)
     logging.getLogger().addHandler(LogHandler(log))
