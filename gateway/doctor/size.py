@@ -24,7 +24,7 @@ ROW: Final = 59  # of a segment beside its records: times, checksums, sets
 TARGET: Final = 5  # each collector, in targets and records
 DRAINED: Final = 0.5  # of the pages in use is written again when they are given up
 
-JOURNAL: Final = 14_000  # of an ext4's own for a commit by itself: descriptor, inode, commit, and some written back
+JOURNAL: Final = 8_000  # of an ext4's own for a commit by itself: descriptor, inode, commit, and some written back
 ID_BLOCK: Final = 1024  # packet ids: a commit for so many messages to a collector that is there,
 ID_BLOCK_MAX: Final = 8192
 ID_RUSH_S: Final = 3  # for twice as many when they lasted no longer
