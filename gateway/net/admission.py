@@ -18,7 +18,6 @@ from gateway.net.throttle import Failures, host_of
 from gateway.net.tls import user_of
 
 THREADS: Final = max(1, min(2, len(os.sched_getaffinity(0)) - 1))  # that wait for a hash: one core is the event loop's
-ANSWERS_PER_TURN: Final = 1  # of those that waited for a hash and need none any more: a thousand may, at once
 WAITING_MAX: Final = 4096
 KNOWN_MAX: Final = 10_000  # logins that need no hash again: after a power cut all clients come at once
 
@@ -45,6 +44,7 @@ class Admission:
         self._pool = ThreadPoolExecutor(THREADS, "auth")
         self._waiting: deque[Client] = deque()
         self._working = 0
+        self._is_due = False  # the next of those who wait has a turn of the loop
         self._closed = False
         self._secret = os.urandom(32)  # what is remembered of passwords is of no use elsewhere
         self._known: dict[bytes, None] = {}
@@ -58,7 +58,7 @@ class Admission:
                 link.abort()
             else:
                 self._decide(client, link)
-        self._work()
+        self._go_on()
 
     def forget(self) -> None:
         """Users have changed: every password is hashed again."""
@@ -105,21 +105,28 @@ class Admission:
             return True
         return False
 
+    def _go_on(self) -> None:
+        """With one in each turn: of those that wait a thousand may need no hash any more, at once."""
+        if self._waiting and self._working < THREADS and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._work)
+
     def _work(self) -> None:
-        for _ in range(ANSWERS_PER_TURN):
-            if not self._waiting or self._working >= THREADS:
-                return
-            client = self._waiting.popleft()
-            connect, verify = client.connect, self.verify
-            if client.closing or client.closed:
-                continue
-            assert connect is not None
-            assert verify is not None
-            if self._settled(client, connect):
-                continue  # by what was found out while it waited
-            self._working += 1
-            self._pool.submit(self._verify, verify, client, connect.username or "", connect.password or b"")
-        self._loop.call_soon(self._work)
+        self._is_due = False
+        if self._waiting:
+            self._begin(self._waiting.popleft())
+        self._go_on()
+
+    def _begin(self, client: Client) -> None:
+        connect, verify = client.connect, self.verify
+        if client.closing or client.closed:
+            return
+        assert connect is not None
+        assert verify is not None
+        if self._settled(client, connect):
+            return  # by what was found out while it waited
+        self._working += 1
+        self._pool.submit(self._verify, verify, client, connect.username or "", connect.password or b"")
 
     def _verify(self, verify: Callable[[str, bytes], bool], client: Client, username: str, password: bytes) -> None:
         """On a thread."""
@@ -140,7 +147,7 @@ class Admission:
                 del self._known[next(iter(self._known))]
             self._known[self._digest(connect)] = None
         self._answer(client, ok)
-        self._work()
+        self._go_on()
 
     def _digest(self, connect: Connect) -> bytes:
         made = hashlib.blake2b(

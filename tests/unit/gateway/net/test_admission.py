@@ -3,6 +3,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import cast
 
 import pytest
@@ -14,6 +15,7 @@ from gateway.net.connection import Connection, Turn
 from gateway.net.flapping import Flapping
 from gateway.net.throttle import Failures
 from tests import wire_format as mqtt
+from tests.waiting import until
 
 
 class Rig:
@@ -159,6 +161,23 @@ async def test_a_flood_of_wrong_passwords_costs_few_hashes(rig: Rig) -> None:
     codes = await asyncio.gather(*(rig.connack(False, "x", "wrong") for _ in range(40)))
     assert sorted(set(codes)) == [3, 4]
     assert len(rig.asked) <= 3 + THREADS
+
+
+async def test_those_who_waited_are_refused_one_in_each_turn_of_the_loop(rig: Rig) -> None:
+    """Live messages come in between; each turn that touched the router asks for the next, which must not add up."""
+    go = threading.Event()
+    rig.admission.verify = lambda _username, _password: not go.wait(60)
+    rig.admission.failures = Failures(1)
+    logins = [asyncio.create_task(rig.connack(False, "x", "wrong")) for _ in range(40)]
+    waiting = rig.admission._waiting
+    await until(lambda: len(waiting) == 40 - THREADS)
+    go.set()
+    left = [len(waiting)]
+    while waiting:
+        await asyncio.sleep(0)
+        left.append(len(waiting))
+    assert max(before - after for before, after in pairwise(left)) == 1
+    assert set(await asyncio.gather(*logins)) == {3, 4}
 
 
 @pytest.mark.parametrize(("version", "reason"), [(4, 5), (5, 0x8A)])
